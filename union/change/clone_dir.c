@@ -52,7 +52,7 @@ static int source_of_node(struct unionfs *fs, struct node *node,
 	return preserve_mtime_stat(fs, copy, &ret->st);
 }
 
-/* @fd: that copy. */
+/* Find the source; @fd: that copy. */
 static int source_find(struct unionfs *fs, unsigned branch, int fd,
 		       const struct handle *known, struct source *ret)
 {
@@ -66,7 +66,7 @@ static int source_find(struct unionfs *fs, unsigned branch, int fd,
 		node_let_go(&fs->nodes, node);
 		return r;
 	}
-	/* The kernel forgot it: the copy at hand will do. */
+	/* The kernel forgot the directory: the copy at hand will do. */
 	ret->fd = fd;
 	if (fstat(fd, &ret->st) < 0)
 		return -errno;
@@ -99,8 +99,8 @@ static int copy_attributes(const struct source *from, int to)
 }
 
 /*
- * The turn of the directory @fd of @branch; false: it is not taken, for the
- * kernel does not know it, so nobody changes it.
+ * Take the turn of the directory @fd of @branch. False: the turn is not needed,
+ * as the kernel does not know the directory, so nobody changes it.
  */
 static bool take_turn(struct unionfs *fs, const struct branch *branch, int fd,
 		      struct dir_attr_lock *turn)
@@ -125,8 +125,8 @@ static void give_turn(struct unionfs *fs, struct dir_attr_lock *turn)
 }
 
 /*
- * Show the finished @temporary as @name, which the kernel does not know of: the
- * parent @node (NULL: nobody knows it) may be read just now.
+ * Show the finished @temporary as @name, without the kernel's lock of the
+ * parent @node (NULL: not known): that may be read just now.
  */
 static int show(struct unionfs *fs, const struct branch *to, int work,
 		const char *temporary, const struct node *node, int parent,
@@ -143,7 +143,7 @@ static int show(struct unionfs *fs, const struct branch *to, int work,
 	return r;
 }
 
-/* Its parent's times stay. */
+/* Rename it into place; its parent's times stay. */
 static int put_in_place(struct unionfs *fs, const struct branch *to, int work,
 			const char *temporary, int parent, const char *name)
 {
@@ -161,7 +161,7 @@ static int put_in_place(struct unionfs *fs, const struct branch *to, int work,
 	return r;
 }
 
-/* What a killed server left there may still be there. 0 or -errno. */
+/* Make a temporary directory, beside any of a killed server. 0 or -errno. */
 static int make_temporary(int work, char ret[TEMPORARY_MAX])
 {
 	do {
@@ -236,7 +236,7 @@ static int make_clone(struct unionfs *fs, const struct source *from,
 	return r;
 }
 
-/* The directory @name of @parent on @to, which was not there. */
+/* Make the directory @name of @parent on @to, where it was not. */
 static int make(struct unionfs *fs, const struct source *from,
 		const struct branch *to, int parent, const char *name)
 {
@@ -261,7 +261,7 @@ static int make(struct unionfs *fs, const struct source *from,
 }
 
 /*
- * Make @name in @parent on @to as the directory @known on @from, and say so,
+ * Make @name in @parent on @to as the directory @known on @from, and note it
  * before anybody changes that. A descriptor, or -errno.
  */
 static int make_as(struct unionfs *fs, const struct branch *from, int from_fd,
@@ -293,7 +293,7 @@ static int adopt(struct unionfs *fs, const struct branch *from,
 				     &handle);
 }
 
-/* One step of both walks: into @name, made on @to when it is missing. */
+/* Do a step of both walks: into @name, made on @to when it is missing. */
 static int step(struct unionfs *fs, const struct branch *from, int *from_fd,
 		const struct branch *to, int *to_fd, const char *name)
 {
@@ -338,7 +338,7 @@ static int clone_path(struct unionfs *fs, const struct branch *from,
 	return r;
 }
 
-/* Extended attributes that the first copy does not have, ours not counted. */
+/* Drop attributes that the first copy does not have, but the union's own. */
 static void drop_xattrs(int from_fd, int to_fd)
 {
 	char from[PROC_PATH_MAX], to[PROC_PATH_MAX];
@@ -355,9 +355,9 @@ static void drop_xattrs(int from_fd, int to_fd)
 }
 
 /*
- * A copy that was there before the union may have another owner, mode or
- * default ACL than the one that is shown: what is made in it must be as if
- * it were made there. Once for each copy, before something is made in it.
+ * Give a copy the owner, mode and default ACL of the one that is shown. A copy
+ * from before the union may have others, and a new file must be as if made in
+ * the shown one. Once for each copy, before a file is made in it.
  */
 static int align(struct unionfs *fs, struct node *node, struct copy *copy)
 {
@@ -377,7 +377,7 @@ static int align(struct unionfs *fs, struct node *node, struct copy *copy)
 		r = attrs_copy(source.fd, &source.st, dir->fd);
 		preserve_mtime_end(fs, dir->fd, &quietly);
 	}
-	/* What the copy of a failed branch has may be what counts. */
+	/* A copy on a failed branch may be the first, which counts. */
 	if (r == 0)
 		copy_set(copy, COPY_ALIGNED, unionfs_changeable(node) == 0);
 	dir_attr_lock_give(&turn);
@@ -403,7 +403,7 @@ static int use_copy(struct unionfs *fs, struct node *node, struct copy *copy,
 	return r < 0 ? r : unionfs_dir_fd(fs, copy, ret);
 }
 
-/* On branches that others change, too, a copy may be gone. */
+/* Was the copy removed? Others may change the branches, too. */
 static bool was_removed(struct unionfs *fs, struct copy *copy)
 {
 	auto_dir_fd struct dir_fd *dir = NULL;

@@ -13,7 +13,7 @@
 #include "union/branch/dir_fd.h"
 #include "union/view/preserve_mtime.h"
 
-/* A name that nothing of this server has had. @name is cut when it is long. */
+/* Make a name that is new in this server. A long @name is cut. */
 static void kept_name(char ret[NAME_MAX + 1], const char *name)
 {
 	static atomic_uint serial;
@@ -31,7 +31,7 @@ int hidden_files_put(const struct branch *branch, int dirfd, const char *name)
 
 	if (work < 0)
 		return work;
-	do { /* one that was killed this second began with the same names */
+	do { /* a server that was killed this second used the same names */
 		kept_name(kept, name);
 		r = renameat2(dirfd, name, work, kept, RENAME_NOREPLACE) < 0
 			    ? -errno

@@ -26,8 +26,8 @@
 #define NOBODY 65534 /* a user and a group that own nothing */
 
 /*
- * Have CAP_SYS_RESOURCE in effect, which goes above quotas and into what is
- * reserved, or not. For this thread; false: it is not as wanted.
+ * Have CAP_SYS_RESOURCE in effect for this thread, or not. That capability goes
+ * above quotas and into the reserve. False: it is not as wanted.
  */
 static bool set_unlimited(bool wanted)
 {
@@ -77,8 +77,10 @@ static void set_mask(mode_t wanted)
 
 static void become(uid_t uid, gid_t gid)
 {
-	/* These two report no failure, and who has root's rights has none.
-	 * They cost more than a small write. */
+	/*
+	 * These two report no failure, and with root's rights there is none.
+	 * They cost more than a small write.
+	 */
 	if (gid != group)
 		(void)setfsgid(gid);
 	if (uid != user)
@@ -124,15 +126,17 @@ void place_keep(void)
 
 void place_become_root(void)
 {
-	/* What we make for ourselves is for root alone: one that leaves the
-	 * owner's rights may stay, for the next of that caller's. */
+	/*
+	 * The server's own files are for root alone. So a umask that leaves the
+	 * owner's rights may stay, for the next request of that caller.
+	 */
 	if (mask & S_IRWXU)
 		set_mask(0);
 	place_keep();
 	become(0, 0);
 }
 
-/* A call that failed made nothing, surely? Else it must not be made twice. */
+/* Did a failed call surely make nothing? Else it must not be made twice. */
 static bool is_absent(int dirfd, const char *name)
 {
 	struct stat st;
@@ -141,7 +145,7 @@ static bool is_absent(int dirfd, const char *name)
 			 errno == ENOENT);
 }
 
-/* Something failed, there or on the branch that a directory came from. */
+/* Look after a failure there, or on the branch that a directory came from. */
 static void look_after(struct branch *branch)
 {
 	auto_close int fd = branch_work_dir(branch);
@@ -150,8 +154,8 @@ static void look_after(struct branch *branch)
 }
 
 /*
- * Another may do what this one cannot. EBUSY: something is mounted there;
- * EMLINK: the directory has as many there as it can have.
+ * May another branch do it? EBUSY: something is mounted there; EMLINK: the
+ * directory can have no more directories there.
  */
 static bool is_of_the_branch(int r)
 {
@@ -159,7 +163,7 @@ static bool is_of_the_branch(int r)
 	       r == -EMLINK;
 }
 
-/* @ret_next: another branch may be tried. */
+/* Make the file on @id. @ret_next: another branch may be tried. */
 static int make_on(struct unionfs *fs, fuse_req_t req, struct node *parent,
 		   const struct to_place *what, unsigned id, struct placed *ret,
 		   bool *ret_next)
@@ -172,7 +176,7 @@ static int make_on(struct unionfs *fs, fuse_req_t req, struct node *parent,
 		(void)branch_report(branch, r);
 	else if (r < 0)
 		look_after(branch);
-	/* Of a path that is too long to be copied; that is immutable there. */
+	/* The path may be too long to be copied, or immutable there. */
 	*ret_next = is_of_the_branch(r) || r == -ENAMETOOLONG || r == -EPERM ||
 		    !branch_usable(id);
 	if (r < 0)
@@ -241,7 +245,10 @@ void place_everywhere(struct unionfs *fs, const struct node *parent,
 		    (policy->scope == POLICY_EXISTING && !branch->has_parent))
 			continue;
 		dir = NULL;
-		/* Then it is not there: as with any other policy. */
+		/*
+		 * After an error the copy is not there, as with any other
+		 * policy.
+		 */
 		if (clone_dir(fs, made, branch->id, &dir) == 0)
 			dir_fd_put(dir);
 	}

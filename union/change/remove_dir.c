@@ -58,8 +58,8 @@ static int remove_copy(struct unionfs *fs, const struct hit *hit,
 }
 
 /*
- * The highest branch first, so that the copy that gives the directory its
- * owner and mode goes last.
+ * Remove the copies, the highest branch first. So the copy that gives the
+ * directory its owner and mode goes last.
  */
 static int remove_found(struct unionfs *fs, const struct hit *hits, int count,
 			const char *name)
@@ -88,7 +88,7 @@ static int remove_found(struct unionfs *fs, const struct hit *hits, int count,
 	return 0;
 }
 
-/* The node of what was found, held; NULL: the kernel does not know it. */
+/* Hold the node of the hits; NULL: the kernel does not know it. */
 static struct node *hold_found(struct unionfs *fs, const struct hit *hits,
 			       int count, const char *name)
 {
@@ -111,7 +111,7 @@ static int remove_now(struct unionfs *fs, struct node *parent, const char *name)
 
 	if (n < 0)
 		return n;
-	/* A copy that stayed would be the directory once more. */
+	/* A copy left on a failed branch would be the directory once more. */
 	r = unionfs_may_have(parent, name) ? -EIO : 0;
 	if (r == 0)
 		replay_note_hit(&hits[0], name);

@@ -20,14 +20,14 @@
 #include "union/view/preserve_mtime.h"
 #include "union/view/subdirs.h"
 
-/* A copy of the target, which goes: replaced, or not. */
+/* A copy of the target, which goes, replaced or not. */
 struct target {
 	unsigned branch;
 	struct handle handle;
 	struct orphan_fd buried;
 };
 
-/* One rename of all copies. */
+/* A rename of all copies. */
 struct parts {
 	const struct move *m;
 	struct rename_part parts[BRANCH_MAX];
@@ -40,7 +40,7 @@ struct parts {
 	int quiet_count;
 };
 
-/* If it fails nothing is to be seen of it. */
+/* Begin quietly: a failed rename is not to be seen. */
 static int be_quiet(struct parts *p, unsigned branch, int fd)
 {
 	int n = p->quiet_count, r;
@@ -61,8 +61,8 @@ static void end_quiet(struct parts *p)
 }
 
 /*
- * Of several copies: one that may not be changed is found before the first is,
- * for what is in an append-only directory by then stays there.
+ * Find a copy that may not be changed before the first of several is changed. A
+ * name once in an append-only directory stays there.
  */
 static int check_steady(const struct move *m, int dir_fd, const char *name,
 			int into_fd)
@@ -135,7 +135,7 @@ static int add_all(struct parts *p, struct dir_fd **into)
 	return r;
 }
 
-/* The highest branch first: what remains is that of the lowest. */
+/* End the targets, the highest branch first: the lowest one remains. */
 static void end_targets(struct parts *p, bool gone)
 {
 	struct unionfs *fs = p->m->fs;
@@ -157,7 +157,7 @@ static void end_targets(struct parts *p, bool gone)
 	}
 }
 
-/* No branch has the old name any more. */
+/* Forget the old names, which no branch has any more. */
 static void forget_names(const struct move *m)
 {
 	int i;
@@ -203,7 +203,7 @@ static int rename_copies(const struct move *m, struct dir_fd **into)
 	return r;
 }
 
-/* Files that either name hides must neither appear nor be in the way. */
+/* Hide files below either name: they must not appear or be in the way. */
 static int put_hidden_aside(const struct move *m)
 {
 	int r = hidden_files_put_all(m->fs, m->from, m->from_count,

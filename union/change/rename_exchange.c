@@ -37,7 +37,7 @@ static int check_hidden(const struct hit *hits, int count)
 	return 0;
 }
 
-/* Hidden files go as they do when a name is renamed or replaced. */
+/* Clear hidden files, as when a name is renamed or replaced. */
 static int clear_hidden(struct exchange *x, const struct hit *hits, int count,
 			const char *name)
 {
@@ -95,7 +95,7 @@ static int add_parts(struct exchange *x)
 	return r;
 }
 
-/* All of it, seen as one change. 0 or -errno. */
+/* Do all parts, seen as one change. 0 or -errno. */
 static int do_parts(struct exchange *x)
 {
 	const struct move *m = x->m;

@@ -14,8 +14,8 @@
 #define AWAY_PREFIX "gone-"
 
 /*
- * Renames that are done, but not known to be durable on all of their
- * branches: their records stay. Guarded by who calls, as all of a rename is.
+ * Renames that are done, but perhaps not durable on all of their branches:
+ * their records stay. The caller guards the list, as all of a rename.
  */
 struct unsure {
 	struct unsure *next;
@@ -38,7 +38,7 @@ static enum intent_kind kind_of(const struct rename_part *part, bool first)
 	return first ? INTENT_MOVE_ALL : INTENT_MOVE;
 }
 
-/* @at, @name: where what it renames is now */
+/* Write the record of a part; @at, @name: where its file is now */
 static int describe(const struct rename_part *part, bool first, int at,
 		    const char *name, struct intent *ret)
 {
@@ -53,7 +53,7 @@ static int describe(const struct rename_part *part, bool first, int at,
 	return r < 0 ? r : handle_get(part->to_fd, "", &ret->to_dir);
 }
 
-/* Write every part down; the first, which makes it count, last. */
+/* Write every part down; the first, which makes all count, comes last. */
 static int write_down(const struct rename_part *parts, int count, uint64_t id)
 {
 	int i, r = 0;
@@ -74,7 +74,7 @@ static int rename_one(const struct rename_part *part)
 	if (renameat2(part->from_fd, part->from_name, part->to_fd,
 		      part->to_name, part->flags) == 0)
 		return 0;
-	/* XFS says EEXIST of a directory that is not empty. */
+	/* XFS returns EEXIST for a directory that is not empty. */
 	return errno == EEXIST && !(part->flags & RENAME_NOREPLACE) ? -ENOTEMPTY
 								    : -errno;
 }
@@ -129,7 +129,7 @@ int rename_gone_put(struct rename_gone *gone)
 	return -errno;
 }
 
-/* @replaced: those that a part takes the place of; or else the others. */
+/* Put away those that a part replaces (@replaced), or else the others. */
 static int put_all_away(struct rename_gone *gone, int gone_count,
 			const struct rename_part *parts, int count,
 			bool replaced)
@@ -164,8 +164,8 @@ void rename_gone_end(struct rename_gone *gone, int count, bool back)
 }
 
 /*
- * A part that is alone needs no record, unless something else is to go with
- * it on another branch.
+ * Does the rename need records? A single part needs none, unless a file on
+ * another branch is to go with it.
  */
 static bool is_noted(const struct rename_part *parts, int count,
 		     const struct rename_gone *gone, int gone_count)
@@ -180,10 +180,13 @@ static bool is_noted(const struct rename_part *parts, int count,
 }
 
 /*
- * What the only part replaces goes with that. Of several, one may fail when
- * others are done: what they replace is to be there again. From when it is
- * written down a crash ends in all parts being done, so by then nothing may be
- * in their way: on a branch without a part, nobody would put it away later.
+ * Put replaced files away and write the records. A single part replaces its
+ * file itself. Of several parts one may fail when others are done; then the
+ * replaced files come back.
+ *
+ * Once the records are there, a crash ends in all parts being done. So nothing
+ * may be in their way by then: on a branch without a part, nobody would put it
+ * away later.
  */
 static int begin(struct rename_part *parts, int count, struct rename_gone *gone,
 		 int gone_count, uint64_t id)
@@ -198,8 +201,9 @@ static int begin(struct rename_part *parts, int count, struct rename_gone *gone,
 }
 
 /*
- * The record that counts first: without it the others are nothing. @sync: and
- * they go only when it has surely gone, since it would count alone.
+ * Strike out the records, first the one that counts: without it the others mean
+ * nothing. @sync: the others go only when that has surely gone, since it would
+ * count alone.
  */
 static void strike_out(const struct branch *const *branches, int count,
 		       uint64_t id, bool sync)
@@ -247,7 +251,7 @@ static void remember_unsure(const struct branch *const *branches, int count,
 	unsure_first = unsure;
 }
 
-/* Its own part is durable: it counts for the others, which are not. */
+/* Settle the record whose own part is durable: it counts for the others. */
 static void settle(const struct rename_part *part, uint64_t id)
 {
 	struct intent intent = {0};
@@ -258,8 +262,8 @@ static void settle(const struct rename_part *part, uint64_t id)
 }
 
 /*
- * Every part is made durable, whatever becomes of the others. Where that
- * fails the records stay that a crash ends in all being done.
+ * Make every part durable, even if another one fails. After a failure the
+ * records stay, so that a crash ends in all being done.
  */
 static void make_durable(struct rename_part *parts, int count, uint64_t id)
 {
@@ -289,7 +293,7 @@ static void make_durable(struct rename_part *parts, int count, uint64_t id)
 	remember_unsure(branches, count, id);
 }
 
-/* Nothing of it is to be done after a crash, either. */
+/* Drop the records: no part is to be done after a crash, either. */
 static void drop_records(struct rename_part *parts, int count, uint64_t id)
 {
 	const struct branch *branches[BRANCH_MAX] = {parts[0].branch};

@@ -20,7 +20,7 @@ void replay_note_absent(struct unionfs *fs, struct node *dir, const char *name)
 
 	if (!reply_cache_wants_note())
 		return;
-	/* Else the kernel knows. */
+	/* Else the kernel knows that the name is absent. */
 	if (fs->shared)
 		n = lookup_all(fs, dir, name, &hits);
 	if (n > 0)
@@ -39,7 +39,7 @@ bool replay_is_linked(int dirfd, const char *name, const struct handle *handle)
 	       handle_equal(&there, handle);
 }
 
-/* 1: it is there; 0: it is not; or -errno. */
+/* Find the file. 1: it is there; 0: it is not; or -errno. */
 static int find_made(struct unionfs *fs, struct node *parent, const char *name,
 		     mode_t type, struct placed *ret)
 {
@@ -78,7 +78,7 @@ void replay_note_hit(const struct hit *hit, const char *name)
 {
 	struct handle handle;
 
-	/* Without: if it comes again it may fail, as what is gone. */
+	/* Without a note a replay may fail, as if the file were gone. */
 	if (reply_cache_wants_note() &&
 	    handle_get(hit->fd->fd, name, &handle) == 0)
 		reply_cache_note_file(hit->dir->branch, &handle);

@@ -71,7 +71,7 @@ struct branch *drain_target(struct unionfs *fs, const struct branch *but,
 	return i < n ? found[i].branch : NULL;
 }
 
-/* The first copy that is not on @branch. */
+/* Get the first copy that is not on @branch. */
 static struct copy *first_other(const struct node *node, unsigned branch)
 {
 	struct copy *copy = node_first(node);
@@ -81,7 +81,7 @@ static struct copy *first_other(const struct node *node, unsigned branch)
 	return copy;
 }
 
-/* A copy on another branch, as the one that is seen. */
+/* Make a copy on another branch, as the one that is seen. */
 static int make_other(struct unionfs *fs, const struct branch *branch,
 		      struct node *node)
 {
@@ -103,7 +103,7 @@ static int make_other(struct unionfs *fs, const struct branch *branch,
 	return r;
 }
 
-/* Without room for it it is that of what is left. */
+/* Keep the time of birth. Without room, that of the other copy counts. */
 static void keep_birth(struct unionfs *fs, struct node *node, int fd)
 {
 	struct timespec birth;
@@ -112,7 +112,7 @@ static void keep_birth(struct unionfs *fs, struct node *node, int fd)
 		(void)btime_write(fd, &birth);
 }
 
-/* The copy that is seen from now on: with the number and times of before. */
+/* Give the copy that is seen from now on the old number and times. */
 static int hand_over(struct unionfs *fs, const struct branch *branch,
 		     struct node *node)
 {
@@ -143,7 +143,7 @@ static int hand_over(struct unionfs *fs, const struct branch *branch,
 	return r;
 }
 
-/* Files that the copy hides, and the next one does not, are put aside. */
+/* Put files aside that the copy hides, and the next one does not. */
 static int put_hidden_aside(struct unionfs *fs, const struct branch *branch,
 			    struct node *parent, const struct node *node,
 			    const char *name)
@@ -187,7 +187,7 @@ static int check_copy(struct unionfs *fs, const struct copy *copy,
 		       : 0;
 }
 
-/* With the gates closed and fs->tree held. */
+/* Remove the copy, with the gates closed and fs->tree held. */
 static int remove_copy(struct unionfs *fs, const struct branch *branch,
 		       struct node *parent, int parent_fd, struct node *node,
 		       const char *name)

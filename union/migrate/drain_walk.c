@@ -52,7 +52,7 @@ static bool has_more_room(const struct move_file *move, uint64_t bytes)
 	return to.available > bytes && to.available - bytes > from.available;
 }
 
-/* Are all its directories on @to? */
+/* Are all directories of the file on @to? */
 static bool has_directories(const struct move_file *move)
 {
 	unsigned i;
@@ -78,7 +78,7 @@ static bool is_no_good(const struct pass *pass, const struct move_file *move,
 		(with_directories && !has_directories(move)));
 }
 
-/* To the best branch that takes it. */
+/* Move the file to the best branch that takes it. */
 static int move_to_best(struct pass *pass, struct move_file *move,
 			uint64_t bytes)
 {
@@ -248,7 +248,7 @@ static int visit_any(struct pass *pass, struct node *node, int fd,
 				   : visit_file(pass, node, name, &file, &st);
 }
 
-/* What cannot be read is told and left where it is: the others go on. */
+/* Visit a name. An unreadable one is reported and left; the walk goes on. */
 static int visit(struct pass *pass, struct node *node, int fd, const char *name)
 {
 	int r = visit_any(pass, node, fd, name);
@@ -296,7 +296,7 @@ static int compare_links(const void *a, const void *b)
 	return one->ino < other->ino ? -1 : one->ino > other->ino;
 }
 
-/* All names of one file: it goes as a whole or not at all. */
+/* Move one file with all its names, as a whole or not at all. */
 static int move_group(struct pass *pass, const struct linked *first,
 		      unsigned count)
 {

@@ -32,7 +32,7 @@ static bool is_it(const struct search *s, int dirfd, const char *name)
 	       handle_equal(&handle, s->file);
 }
 
-/* @name in the directory @dirfd is one. */
+/* Add @name in the directory @dirfd. */
 static int add_name(struct search *s, int dirfd, const char *name)
 {
 	struct fuse_entry_param entry;
@@ -53,7 +53,7 @@ static int add_name(struct search *s, int dirfd, const char *name)
 	return 0;
 }
 
-/* The path by which it was opened is mostly still known. */
+/* Try the path by which the file was opened: it is mostly still known. */
 static int try_path(struct search *s, int fd)
 {
 	auto_close int dir = -1;

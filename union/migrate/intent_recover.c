@@ -66,7 +66,7 @@ static int read_record(struct records *records, struct branch *branch, int work,
 	return add_record(records, branch, id, &intent);
 }
 
-/* The next one, or NULL; with *@r, an error. */
+/* Read the next entry, or NULL; with *@r, an error. */
 static const struct dirent *next_entry(DIR *dir, int *r)
 {
 	const struct dirent *entry;
@@ -101,7 +101,7 @@ static int read_branch(struct records *records, struct branch *branch)
 	return r;
 }
 
-/* Is the inode @handle what @name is in @dirfd? */
+/* Is @name in @dirfd the inode @handle? */
 static bool is_at(int dirfd, const char *name, const struct handle *handle)
 {
 	struct handle found;
@@ -110,14 +110,14 @@ static bool is_at(int dirfd, const char *name, const struct handle *handle)
 	       handle_equal(&found, handle);
 }
 
-/* A descriptor, or -errno: there is none, or else the branch has failed. */
+/* Open it. A descriptor, or -errno: no such inode, or a failed branch. */
 static int open_dir(struct branch *branch, const struct handle *handle)
 {
 	return branch_report(branch, handle_open(branch->root_fd, handle,
 						 O_RDONLY | O_DIRECTORY));
 }
 
-/* What open_dir() gave for a directory that may have gone since. */
+/* Map the result of open_dir() for a directory that may have gone since. */
 static int unless_gone(const struct branch *branch, int r)
 {
 	return branch_is_failure(r) || (r < 0 && !branch_usable(branch->id))
@@ -125,7 +125,7 @@ static int unless_gone(const struct branch *branch, int r)
 		       : 0;
 }
 
-/* The new file is in place: so the old one goes. */
+/* Remove the old file, if the new one is in place. */
 static int finish_replace(const struct branch_table *table,
 			  const struct record *record)
 {
@@ -145,7 +145,7 @@ static int finish_replace(const struct branch_table *table,
 	other = open_dir(branch, &intent->other_dir);
 	if (other < 0)
 		return unless_gone(branch, other);
-	/* That it went may not be durable: it is not struck out before. */
+	/* The removal may not be durable: the record stays until it is. */
 	if ((is_at(other, intent->to_name, &intent->replaced) &&
 	     unlinkat(other, intent->to_name, 0) < 0) ||
 	    fsync(other) < 0)
@@ -159,7 +159,7 @@ static bool counts(enum intent_kind kind)
 	       kind == INTENT_SETTLED || kind == INTENT_RELOCATE_ALL;
 }
 
-/* 0 or -errno; also 0 when what is there is there to stay. */
+/* Rename a part. 0 or -errno; also 0 when the file there is to stay. */
 static int rename_part(const struct record *record, int from, int to)
 {
 	const struct intent *intent = &record->intent;
@@ -192,7 +192,10 @@ static int finish_move(const struct record *record)
 		return unless_gone(record->branch, from < 0 ? from : to);
 	if (is_at(from, intent->from_name, &intent->moved))
 		r = rename_part(record, from, to);
-	/* Also when it was done: by one that was killed before this. */
+	/*
+	 * Sync also a part that was done, perhaps by a server killed before
+	 * this.
+	 */
 	if (r == 0)
 		r = intent_sync_rename(record->branch, from, to);
 	return branch_report(record->branch, r);
@@ -204,7 +207,7 @@ static bool is_relocation(const struct record *record)
 	       record->intent.kind == INTENT_RELOCATE_ALL;
 }
 
-/* Do both speak of the same rename, or the same file that moves? */
+/* Are both of the same rename, or of the same file that moves? */
 static bool belong_together(const struct record *a, const struct record *b)
 {
 	if (is_relocation(a) != is_relocation(b))
@@ -240,7 +243,7 @@ static int finish_relocation(const struct branch_table *table,
 			    record->branch->path, intent->to_name);
 		return 0;
 	}
-	/* The copy is whole, whatever the branch it came from says. */
+	/* The copy is whole, even if the branch it came from fails. */
 	if ((r == 0 || branch_is_well(record->branch)) && watcher &&
 	    counts(intent->kind))
 		watcher->moved(watcher->context, intent->other,
@@ -272,11 +275,12 @@ static bool is_part(const struct record *record)
 }
 
 /*
- * A server goes on without a branch. The parts of a rename stay until all can
- * be done, but not one that is done: what has its old name by then is not to
- * be renamed once more. Of the others only what is on that branch: what a file
- * has replaced, or has moved from there, may be in use again by then, and is
- * not removed.
+ * Leave records that a server without a branch cannot finish. The parts of a
+ * rename stay until all can be done. A part that is done goes, or is settled: a
+ * file that gets its old name meanwhile is not to be renamed once more.
+ *
+ * Of other kinds only records on that branch stay. A file that was replaced, or
+ * moved from there, may be in use again by then, and is not removed.
  */
 static void leave(const struct records *records)
 {
@@ -329,7 +333,7 @@ static void settle(const struct records *records)
 	}
 }
 
-/* The record that decides goes last: the others are nothing then. */
+/* Strike out the records; the one that decides goes last. */
 static void strike_out(const struct records *records)
 {
 	const struct record *record;
@@ -388,7 +392,7 @@ int intent_recover(const struct branch_table *table, struct error *err)
 	return intent_recover_watched(table, NULL, err);
 }
 
-/* Of those that can be changed. */
+/* Read the records of all branches that can be changed. */
 static int read_all(struct records *records, const struct branch_table *table,
 		    bool goes_on, struct error *err)
 {

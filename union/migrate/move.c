@@ -53,7 +53,7 @@ bool moved_find_node(struct moved *m)
 {
 	struct node *before = m->node;
 
-	/* Held until then, so that another one is not in its place. */
+	/* The node is held until then, so that no other takes its place. */
 	m->node = node_hold(&m->fs->nodes, m->move->from->id, &m->move->file);
 	if (before)
 		node_let_go(&m->fs->nodes, before);
@@ -85,7 +85,7 @@ static int open_places(struct moved *m)
 	return r == -ENOENT ? -ESTALE : r;
 }
 
-/* From here on no request meets the file or its directories. */
+/* Close the gates: no request meets the file or its directories. */
 static int close_gates(struct moved *m)
 {
 	uint64_t *ids = calloc(m->move->count + 1, sizeof(*ids));
@@ -111,7 +111,7 @@ static int close_gates(struct moved *m)
 	return r;
 }
 
-/* The first @count times of what has begun, the last first. */
+/* End the first @count quiet changes, the last first. */
 static void end_quietly(struct moved *m, unsigned count)
 {
 	const struct moved_place *place;
@@ -124,7 +124,7 @@ static void end_quietly(struct moved *m, unsigned count)
 	}
 }
 
-/* On both branches the times of the directories stay. */
+/* Begin quiet changes: the times of directories stay on both branches. */
 static int begin_quietly(struct moved *m)
 {
 	const struct moved_place *place;
@@ -144,7 +144,7 @@ static int begin_quietly(struct moved *m)
 	return r;
 }
 
-/* The node's file is the copy; its change time as it was. */
+/* Make the copy the node's file; its change time stays. */
 static int switch_node(struct moved *m)
 {
 	struct quiet_change change = {.shown = m->st.st_ctim};
@@ -178,7 +178,7 @@ static bool is_uncut(struct moved *m)
 	       moved_check_names(m) == 0;
 }
 
-/* The names are on @to from here on, or going to be. */
+/* Note that the names are on @to, or going to be. */
 static void note_names(const struct moved *m, const struct branch *to)
 {
 	unsigned i;

@@ -64,8 +64,8 @@ int moved_check_names(struct moved *m)
 }
 
 /*
- * What else has the name @i: a file that this one hides must not appear, nor
- * be in the way; what hides it must go on to do so.
+ * Check other files of the name @i. A file that this one hides must not appear,
+ * nor be in the way. A file that hides this one must go on to do so.
  *
  * @clear  put such files aside
  */

@@ -15,7 +15,7 @@
 
 #define PASSES   16           /* over what changes while it is copied */
 #define LAST     (4u << 20)   /* bytes that are copied while others wait */
-#define LAST_MAX (256u << 20) /* of a file that changes as fast as we copy */
+#define LAST_MAX (256u << 20) /* of a file written as fast as it is copied */
 
 static int make_special(const struct moved *m, int work)
 {
@@ -60,7 +60,7 @@ int moved_make_copy(struct moved *m)
 	return handle_get(fd, "", &m->r.copy);
 }
 
-/* Copy once more all that has changed. */
+/* Copy all changed parts once more. */
 static int copy_changes(struct moved *m, const struct copy_pace *pace)
 {
 	struct moving_list *list = &m->fs->moving;
@@ -83,7 +83,7 @@ int moved_copy_content(struct moved *m)
 		return 0;
 	moving_begin(list, m->moving, m->move->from->id, &m->move->file,
 		     (uint64_t)m->st.st_size);
-	/* From here on it is passed through to nobody. */
+	/* From here on the kernel passes it through to nobody. */
 	(void)moved_find_node(m);
 	r = moved_check_pinned(m);
 	if (r == 0)
@@ -103,7 +103,7 @@ int moved_copy_content(struct moved *m)
 	return r;
 }
 
-/* st_ino, as it was and will be. */
+/* Find the st_ino, which stays. */
 static int find_number(struct moved *m)
 {
 	int r = 0;
@@ -118,7 +118,7 @@ static int find_number(struct moved *m)
 	return r;
 }
 
-/* Without room for it it is that of the copy. */
+/* Keep the time of birth. Without room for it that of the copy counts. */
 static void keep_birth(const struct moved *m)
 {
 	struct timespec birth;

@@ -39,7 +39,7 @@ static int describe(const struct relocation *r, const struct relocate_name *n,
 	return e < 0 ? e : handle_get(n->from_fd, "", &ret->other_dir);
 }
 
-/* The record that counts first: without it the others are nothing. */
+/* Strike out, first the record that counts: the others mean nothing then. */
 static int strike_out(struct relocation *r, bool durably)
 {
 	auto_close int work = -1;
@@ -89,8 +89,10 @@ int relocate_link(struct relocation *r)
 		return work;
 	for (i = 0; i < r->count; i++) {
 		n = &r->names[i];
-		/* The last takes the temporary name's place: while that is
-		 * there, a crash finds not all of them made. */
+		/*
+		 * The last one is a rename of the temporary name. While that is
+		 * there, a crash finds not all names made.
+		 */
 		if ((i == r->count - 1 ? renameat2(work, r->temporary, n->to_fd,
 						   n->name, RENAME_NOREPLACE)
 				       : linkat(work, r->temporary, n->to_fd,
@@ -110,8 +112,8 @@ static bool is_at(int dirfd, const char *name, const struct handle *handle)
 }
 
 /*
- * Does the file system give no number twice? Then nothing has to keep it, and
- * a branch that cannot take a stub, since a quota is reached, lets its file go.
+ * Does the file system give no number twice? Then no stub is needed. So a
+ * branch at its quota, which cannot take a stub, lets its file go.
  */
 static bool never_again(int dirfd)
 {
@@ -155,7 +157,7 @@ static int cut_name(const struct branch *from, int dirfd, const char *name,
 	return r;
 }
 
-/* That of the old inode; one of an earlier time stays. */
+/* Drop the stub of the old inode; an earlier stub stays. */
 static void drop_stub(const struct relocation *r)
 {
 	auto_close int work = branch_work_dir(r->from);
@@ -166,7 +168,7 @@ static void drop_stub(const struct relocation *r)
 		(void)unlinkat(work, stub, 0); /* it only counts as a link */
 }
 
-/* The first @count names are there again, durable. */
+/* Make the first @count names again, durably. */
 static int uncut(const struct relocation *r, unsigned count)
 {
 	auto_close int old = handle_open(r->from->root_fd, &r->old, O_PATH);
@@ -199,7 +201,7 @@ int relocate_cut(struct relocation *r)
 	return e;
 }
 
-/* What the stub held is on the other branch now. */
+/* Empty the stub: its content is on the other branch now. */
 static int empty_stub(const struct branch *from, const struct handle *old,
 		      uint64_t number)
 {
@@ -266,7 +268,7 @@ static int finish_link(const struct branch *branch, const struct intent *intent)
 
 	if (work < 0)
 		return work;
-	/* All were made, but who was killed then may not have synced them. */
+	/* All names were made, but perhaps not synced by the killed server. */
 	if (!is_at(work, intent->from_name, &intent->moved))
 		return to < 0 ? 0 : intent_sync_dir(to);
 	if (to < 0)
@@ -308,7 +310,7 @@ static int finish_cut(const struct branch *from, const struct branch *to,
 	return r < 0 ? r : empty_stub(from, &intent->replaced, number);
 }
 
-/* A file system may keep whole seconds only. */
+/* Is @a later than @b? A file system may keep whole seconds only. */
 static bool is_later(const struct timespec *a, const struct timespec *b)
 {
 	return a->tv_sec != b->tv_sec ? a->tv_sec > b->tv_sec
@@ -336,7 +338,7 @@ static bool was_used_since(const struct branch *from, const struct branch *to,
 	       !ino_preserve_is_stub(from, number, &intent->replaced);
 }
 
-/* The name is the old file's, if nothing else has it. */
+/* Give the old file its name back, if no other file has it. */
 static int put_back(const struct branch *from, const struct intent *intent)
 {
 	auto_close int dir = open_dir(from, &intent->other_dir);

@@ -41,7 +41,7 @@ struct room_branch {
 	atomic_bool watched; /* the thread knows of them */
 	struct waiting *waiting;
 
-	/* What room_make() wants, and how many of them began and ended. */
+	/* Bytes that room_make() wants, and number of calls begun and ended. */
 	uint64_t wanted; /* bytes; 0: nothing */
 	uint64_t begun, ended;
 	int result;
@@ -71,7 +71,7 @@ struct room {
 	struct room_branch of[BRANCH_MAX];
 };
 
-/* One pass over a branch. */
+/* A pass over a branch to make room. */
 struct making {
 	struct room *room;
 	struct branch *branch;
@@ -113,7 +113,7 @@ static uint64_t low_of(const struct branch_space *space)
 	return low < ROOM_LOW_MAX ? low : ROOM_LOW_MAX;
 }
 
-/* As it is now. It may hang, so never with the lock. */
+/* Ask for the present space. That may hang, so never with the lock. */
 static uint64_t ask(struct branch *branch, uint64_t *ret_low)
 {
 	struct branch_space space;
@@ -124,7 +124,7 @@ static uint64_t ask(struct branch *branch, uint64_t *ret_low)
 	return space.available;
 }
 
-/* How long until half of what is left can have been used, ms. */
+/* Get the ms until half of the rest can have been used. */
 static int64_t interval(uint64_t available, uint64_t low)
 {
 	uint64_t left = available > low ? available - low : 0;
@@ -135,7 +135,7 @@ static int64_t interval(uint64_t available, uint64_t low)
 				  : (int64_t)ms;
 }
 
-/* Most files are closed again by then, and cost no look. */
+/* Get the time of the first look: most files are closed again by then. */
 static int64_t first_look(struct branch *branch)
 {
 	uint64_t available, low;
@@ -167,7 +167,7 @@ bool room_is_elsewhere(struct unionfs *fs, const struct branch *branch)
 
 static void *thread_main(void *context);
 
-/* With the lock: the thread is to look. */
+/* Wake the thread, with the lock: it is to look. */
 static void wake(struct room *room)
 {
 	if (room->on && !room->started)
@@ -247,7 +247,7 @@ void room_closed(struct room *room, const struct branch *branch)
 	pthread_mutex_unlock(&room->lock);
 }
 
-/* With the lock: was nothing found to move, and is it so still? */
+/* Was nothing found to move, and is it so still? With the lock. */
 static bool is_exhausted(const struct room_branch *b, int64_t now_ms)
 {
 	return now_ms < (atomic_load(&b->closed) ? b->least_ms
@@ -290,7 +290,7 @@ int room_make(struct room *room, struct branch *branch, uint64_t bytes)
 	return r;
 }
 
-/* With the lock: the writers that wait, or those that did so for too long. */
+/* Answer all that wait, or only those that did too long. With the lock. */
 static void answer(struct room_branch *b, bool all)
 {
 	struct waiting **at = &b->waiting, *w;
@@ -306,7 +306,7 @@ static void answer(struct room_branch *b, bool all)
 	}
 }
 
-/* With the lock: have writers ask, each file once. */
+/* Make writers ask, each file once. With the lock. */
 static void nudge(struct room *room, struct room_branch *b)
 {
 	struct nudge_file files[NUDGE_MAX];
@@ -454,7 +454,7 @@ static void walk(struct making *m)
 	dir_fd_changes_end();
 }
 
-/* With the lock, which is let go meanwhile: have @want bytes. */
+/* Have @want bytes, with the lock, which is let go meanwhile. */
 static void make(struct room *room, struct branch *branch, uint64_t want,
 		 uint64_t available)
 {
@@ -491,7 +491,7 @@ static void make(struct room *room, struct branch *branch, uint64_t want,
 					   : b->least_ms);
 }
 
-/* With the lock: those that asked are answered. */
+/* Make the room that is wanted, and answer. With the lock. */
 static void serve(struct room *room, struct branch *branch, uint64_t available,
 		  uint64_t low)
 {
@@ -516,7 +516,7 @@ static void serve(struct room *room, struct branch *branch, uint64_t available,
 	answer(b, true);
 }
 
-/* With the lock. When to look again, ms; -1: when somebody says so. */
+/* Look, with the lock. Returns the ms to the next look; -1: when woken. */
 static int64_t look(struct room *room, struct branch *branch)
 {
 	struct room_branch *b = of(room, branch);
