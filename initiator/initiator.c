@@ -33,7 +33,7 @@ static void state_close(struct state *s)
 }
 #define auto_state auto_cleanup(state_close)
 
-/* -ENOENT when it is missing and not to be made. */
+/* Open the state directory. -ENOENT when it is missing and not to be made. */
 static int state_open(struct state *s, const char *path, bool make,
 		      int operation, struct error *err)
 {
@@ -70,7 +70,7 @@ static int attachment_init(struct attachment *a, const struct state *s,
 	return device_tag(s->dirfd, id, a->tag, err);
 }
 
-/* The directory, locked, and in @a its attachment @id, not yet loaded. */
+/* Open the directory, locked, and in @a its attachment @id, not yet loaded. */
 static int attachment_open(struct attachment *a, struct state *s,
 			   const char *state_dir, const char *id, bool make,
 			   int operation, struct error *err)

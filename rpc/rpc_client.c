@@ -64,8 +64,8 @@ struct exchange {
 };
 
 /*
- * A call may have less time than is left until the next attempt. So connect
- * now, in case the server came back meanwhile.
+ * Connect now, in case the server came back meanwhile. A call may have less
+ * time than is left until the next attempt.
  */
 static void connect_at_once(struct rpc_client *client)
 {

@@ -49,7 +49,7 @@ int nbd_fuse_new(const struct nbd_fuse_options *options, struct nbd_fuse **ret,
 /* Serve until it is unmounted. 0 or a negative errno. */
 int nbd_fuse_run(struct nbd_fuse *fuse);
 
-/* NULL is fine. */
+/* Unmount and free. NULL is fine. */
 void nbd_fuse_free(struct nbd_fuse *fuse);
 
 #endif

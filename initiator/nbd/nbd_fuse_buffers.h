@@ -50,7 +50,7 @@ bool nbd_fuse_buffers_ready(const struct nbd_fuse_buffers *b);
 struct nbd_fuse_buffer *nbd_fuse_buffers_keep(struct nbd_fuse_buffers *b,
 					      const void *data, size_t length,
 					      const void **ret_data);
-/* NULL is fine. */
+/* Put the buffer back. NULL is fine. */
 void nbd_fuse_buffers_put(struct nbd_fuse_buffers *b,
 			  struct nbd_fuse_buffer *buffer);
 

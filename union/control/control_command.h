@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a request over the control socket brings about. */
+/* The effects of a request over the control socket. */
 #ifndef UNION_CONTROL_COMMAND_H
 #define UNION_CONTROL_COMMAND_H
 

@@ -102,7 +102,11 @@ static int bring_back(struct branch *branch, int root)
 	return r;
 }
 
-/* @last: the result of the last try; another one is logged. */
+/*
+ * Try to bring a failed branch back.
+ *
+ * @last  the result of the last try; another one is logged
+ */
 static bool heal_failed(struct branch *branch, int *last)
 {
 	auto_close int root = -1;
@@ -142,7 +146,7 @@ static bool heal_read_only(struct branch *branch)
 	return true;
 }
 
-/* With the lock. False: it is over. */
+/* Wait until the next try. With the lock. False: recovery has ended. */
 static bool wait_for_try(const struct branch *branch)
 {
 	unsigned *wait = &heal.wait_ms[branch->id];
@@ -217,7 +221,10 @@ static void changed(struct branch *branch)
 	pthread_mutex_unlock(&heal.lock);
 }
 
-/* The branch failed to an earlier server, and may be back since. */
+/*
+ * Let the branch be tried soon: it failed to an earlier server, and may be back
+ * since.
+ */
 static void try_soon(unsigned id)
 {
 	heal.wait_ms[id] = HEAL_AGAIN_MS;

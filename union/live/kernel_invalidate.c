@@ -43,7 +43,7 @@ struct walk {
 	size_t count, size;
 };
 
-/* One name of a directory: go on with 0. */
+/* Visit one name of a directory. 0: go on. */
 typedef int visit(struct walk *walk, const struct shared *dir, int fd,
 		  const char *name, bool may_be_dir);
 
@@ -96,7 +96,7 @@ static int find_elsewhere(const struct walk *walk, const struct node *node,
 	return 0;
 }
 
-/* The known directory @name in @dir, held; NULL: there is none. */
+/* Find the known directory @name in @dir, held; NULL: there is none. */
 static struct node *known_dir(struct walk *walk, const struct shared *dir,
 			      const char *name, unsigned *ret_branch,
 			      struct handle *ret_handle)
@@ -112,7 +112,7 @@ static struct node *known_dir(struct walk *walk, const struct shared *dir,
 	return node_hold(&walk->fs->nodes, copy->branch, ret_handle);
 }
 
-/* A directory of the branch alone, known from before. */
+/* Visit a directory of the branch alone, known from before. */
 static int visit_own(struct walk *walk, int fd, const char *name)
 {
 	struct handle handle;
@@ -275,7 +275,10 @@ static int add_root(struct walk *walk)
 	return node ? add_shared(walk, node, &handle) : -ESTALE;
 }
 
-/* No directory is renamed meanwhile, so a path is the same on all. */
+/*
+ * Add the copies of known directories. No directory is renamed meanwhile, so a
+ * path is the same on all branches.
+ */
 static int add_copies(struct walk *walk)
 {
 	size_t i;
@@ -286,12 +289,15 @@ static int add_copies(struct walk *walk)
 	for (i = 0; i < walk->count && r == 0; i++)
 		r = each_name(walk, &walk->items[i], visit_known);
 	pthread_rwlock_unlock(&walk->fs->tree);
-	if (r == 0) /* who is reading a directory must look again */
+	if (r == 0) /* readers of a directory must look again */
 		atomic_fetch_add(&walk->fs->generation, 1);
 	return r;
 }
 
-/* No lock is held: the kernel may wait for a request that needs it. */
+/*
+ * Invalidate what is stale in @dir. No lock is held: the kernel may wait for a
+ * request that needs it.
+ */
 static int invalidate(struct walk *walk, const struct shared *dir)
 {
 	int r = each_name(walk, dir, visit_stale);

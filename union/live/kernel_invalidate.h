@@ -17,7 +17,7 @@
 int kernel_invalidate(struct unionfs *fs, struct branch *branch);
 
 /*
- * The same for a branch that had failed and is back. Lookups of the time
+ * Announce likewise a branch that had failed and is back. Lookups of the time
  * between did not see the branch, and its last changes may be lost.
  */
 int kernel_invalidate_again(struct unionfs *fs, struct branch *branch);

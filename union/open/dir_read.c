@@ -145,7 +145,7 @@ static int read_merge(struct dir_listing *list, struct dir *dir, int64_t offset)
 	return r;
 }
 
-/* @offset is of a branch's own list. */
+/* Go on with a branch's own list, which @offset is of. */
 static int go_on_with_stream(struct dir_listing *list, struct dir *dir,
 			     int64_t offset)
 {

@@ -16,7 +16,7 @@
  */
 int durable_request(struct unionfs *fs);
 
-/* The same for the data of the open file @fd. */
+/* Make the data of the open file @fd durable likewise. */
 int durable_data(const struct unionfs *fs, int fd);
 
 #endif

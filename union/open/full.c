@@ -78,7 +78,8 @@ static uint64_t holes(int fd)
 }
 
 /*
- * The bytes kept for writes past us, on top of the rest that counts as little.
+ * Compute the bytes kept for writes past us, on top of the rest that counts as
+ * little.
  */
 static uint64_t reserve(const struct branch *branch,
 			const struct branch_space *space)

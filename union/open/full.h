@@ -42,8 +42,8 @@ void full_free(struct full *full);
 bool full_is_near(struct unionfs *fs, struct branch *branch, int fd);
 
 /*
- * A write of @size bytes to the file @node is seen. Would it take room that
- * unseen writes need, and can the file move?
+ * Must the file @node leave? A write of @size bytes to it is seen. True if that
+ * takes room that unseen writes need, and the file can move.
  */
 bool full_must_leave(struct unionfs *fs, const struct node *node,
 		     uint64_t size);

@@ -53,7 +53,10 @@ void open_dir_close(struct unionfs *fs, const struct fuse_file_info *info);
  */
 void open_dir_note_stream(struct dir *dir, bool streaming);
 
-/* As open_file_restore() and open_file_drop(). */
+/*
+ * Restore or drop an open directory, as open_file_restore() and
+ * open_file_drop().
+ */
 int open_dir_restore(struct unionfs *fs, uint64_t number, struct node *node,
 		     unsigned flags);
 void open_dir_drop(struct unionfs *fs, uint64_t number);

@@ -112,7 +112,7 @@ static uint32_t capabilities(const struct unionfs *fs, uint32_t capable,
 	want |= fs->shared ? FUSE_CAP_AUTO_INVAL_DATA : alone;
 	want &= ~(fs->shared ? alone : (uint32_t)FUSE_CAP_AUTO_INVAL_DATA);
 	want &= ~(uint32_t)FUSE_CAP_WRITEBACK_CACHE;
-	want &= ~(uint32_t)FUSE_CAP_HANDLE_KILLPRIV; /* says not who writes */
+	want &= ~(uint32_t)FUSE_CAP_HANDLE_KILLPRIV; /* names no writer */
 	want &= ~(uint32_t)(FUSE_CAP_SPLICE_READ | FUSE_CAP_SPLICE_WRITE |
 			    FUSE_CAP_SPLICE_MOVE);
 	want &= ~(uint32_t)(FUSE_CAP_POSIX_LOCKS | FUSE_CAP_FLOCK_LOCKS);

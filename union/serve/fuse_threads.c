@@ -70,7 +70,7 @@ static bool keeps_identity(uint32_t opcode)
 	return opcode == FUSE_READ || opcode == FUSE_WRITE;
 }
 
-/* True: another took the thread's place. */
+/* Serve a request. True: another thread took this one's place. */
 static bool serve_request(struct unionfs *fs, struct fuse_buf *buf)
 {
 	struct move_lock_pass pass;

@@ -293,7 +293,7 @@ static void serve_done(void *context)
 	(void)pthread_kill(m->main_thread, SIGUSR1); /* it waits for us */
 }
 
-/* The signals that are waited for; blocked here and in every thread. */
+/* List the signals that are waited for; blocked here and in every thread. */
 static sigset_t wait_signals(void)
 {
 	sigset_t set;

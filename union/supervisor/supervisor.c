@@ -359,7 +359,7 @@ static void end_hanging_start(struct supervisor *h)
 	(void)pidfd_send_signal(h->pidfd, SIGKILL, NULL, 0);
 }
 
-/* The server was killed, or has ended: does a call of it not come back? */
+/* Does a call of the server not come back, when it was killed or has ended? */
 static bool cannot_end(struct supervisor *h)
 {
 	return h->ends && stuck_servers_fit(&h->dying) &&
@@ -578,7 +578,7 @@ static int start_again(struct supervisor *h, bool by_itself, const char *how,
 	return h->ending ? end_early(h, err) : 1;
 }
 
-/* The same after a server has ended. */
+/* Decide after the end of a server. Returns as start_again(). */
 static int judge(struct supervisor *h, const siginfo_t *info, struct error *err)
 {
 	bool killed = info->si_code != CLD_EXITED;
@@ -598,7 +598,7 @@ static int judge(struct supervisor *h, const siginfo_t *info, struct error *err)
 	return start_again(h, !killed || info->si_status != SIGKILL, how, err);
 }
 
-/* The same after a server that could not be started. */
+/* Decide after a server could not be started. Returns as start_again(). */
 static int not_started(struct supervisor *h, struct error *err)
 {
 	char how[sizeof(h->failure)];

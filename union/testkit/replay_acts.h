@@ -12,7 +12,7 @@
 #define ACT_CAPABILITY "security.capability"
 #define AGAIN_ACTS_MAX 64
 
-/* One request and what is there before it. */
+/* One request and the state before it. */
 struct act {
 	const char *name;
 	void (*prepare)(const int *roots); /* branches 0 and 1 */
@@ -31,7 +31,9 @@ extern const size_t replay_act_count; /* AGAIN_ACTS_MAX at most */
 /* The file number that requests name, in the process that serves. */
 extern uint64_t act_file;
 
-/* The body of @length bytes, zeroed, of the request that @header becomes. */
+/*
+ * Make the body of @length bytes, zeroed, of the request that @header becomes.
+ */
 void *act_body(struct fuse_in_header *header, uint32_t opcode, uint64_t node,
 	       size_t length);
 /* Add after it a string with its NUL, or @length bytes. */
