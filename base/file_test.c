@@ -330,7 +330,7 @@ static void a_writer_killed_at_any_point_leaves_a_whole_file(void **state)
 		for (size_t at = 0; at < length; at++)
 			assert_int_equal(data[at], data[0]);
 	}
-	/* And a new writer goes on beside what they left. */
+	/* And a new writer goes on beside the files they left. */
 	write_file(p, "x", "after");
 	assert_file(p, "x", "after");
 }

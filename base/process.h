@@ -73,9 +73,9 @@ int process_start_file(const char *program, const char *const *argv, int log_fd,
 int process_start_time(pid_t pid, unsigned long long *ret_ticks);
 
 /*
- * Is @pid with @start_ticks alive? A zombie is not; one whose first thread
- * alone has ended is: another may yet return from a system call it was killed
- * in.
+ * Tell whether @pid with @start_ticks is alive. A zombie is not. A process of
+ * which only the first thread has ended is alive: another thread may yet return
+ * from a system call it was killed in.
  */
 bool process_alive(pid_t pid, unsigned long long start_ticks);
 

@@ -413,7 +413,10 @@ static void a_process_is_alive_until_its_last_thread_ends(void **state)
 	fd_close(pipe_ends[0]);
 }
 
-/* The shell kills who started it, and works on until it is let end. */
+/*
+ * The shell kills the process that started it, and works on until it is let
+ * end.
+ */
 static void a_lock_outlives_its_owner_until_the_program_ends(void **state)
 {
 	char file[] = "/tmp/process_test.XXXXXX", script[128];

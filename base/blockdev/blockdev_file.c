@@ -15,10 +15,10 @@
 #define TRANSFER_MAX (UINT32_C(1) << 30) /* bytes; read(2) stops at 2 GiB */
 
 /*
- * A device that has done what it had waits for the next: of small transfers
- * these go to it together, a large one at once. Measured at 32 requests of
- * 4 KiB: with all that a round brings 0.78 of what a request at a time does,
- * with this 0.96 at less of the processor's time.
+ * A device that has done all its operations waits for the next. SMALL_TOGETHER
+ * small transfers go to it together, a large one at once. Measured at 32
+ * requests of 4 KiB: with all that a round brings 0.78 of what a request at a
+ * time does, with this 0.96 at less of the processor's time.
  */
 #define SMALL          (UINT32_C(64) << 10) /* bytes */
 #define SMALL_TOGETHER 4u

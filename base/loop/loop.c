@@ -26,8 +26,8 @@
 #define ROUND_LOOKS 4
 
 /*
- * Batches that a round runs, at most: who adds itself again and again waits for
- * something that is told only in the next.
+ * Batches that a round runs, at most: a batch that adds itself again and again
+ * waits for something that is told only in the next round.
  */
 #define ROUND_BATCHES 1024
 

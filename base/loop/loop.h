@@ -29,7 +29,7 @@ struct op {
 	void (*done)(struct op *op, int res);
 };
 
-/* What the kernel may lack; loop_features() tells what was found. */
+/* Features that the kernel may lack; loop_features() tells those found. */
 enum loop_feature {
 	LOOP_COOP_TASKRUN = 1 << 0,  /* Linux 5.19 */
 	LOOP_SINGLE_ISSUER = 1 << 1, /* 6.0 */

@@ -10,7 +10,7 @@
 #include "base/loop/iobuf.h"
 #include "base/loop/loop.h"
 
-/* One helper thread for what would block the loop, made at first use. */
+/* One helper thread for work that would block the loop, made at first use. */
 struct loop_worker {
 	struct loop *loop;
 	pthread_t thread;
@@ -77,7 +77,10 @@ struct loop {
 	struct loop_worker worker;
 };
 
-/* Submit what was started, if anything was, and take what is ready at once. */
+/*
+ * Submit all that was started, if anything was, and take all completions at
+ * once.
+ */
 int loop_submit(struct loop *loop);
 /* The kernel took nothing: until there is a completion, or for a moment. */
 void loop_pause(struct loop *loop);

@@ -25,8 +25,8 @@
 
 /*
  * A payload keeps others from being looked for so long, ns: 1 MiB takes 9 ms at
- * 1 Gbit/s and less than one on the same machine; who stops in the middle of
- * one is not waited for.
+ * 1 Gbit/s and less than one on the same machine; a peer that stops in the
+ * middle of one is not waited for.
  */
 #define PAYLOAD_NS 5000000
 
