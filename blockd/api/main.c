@@ -2,10 +2,10 @@
 /*
  * blockd: joins pools, target and control API, and waits for SIGTERM.
  *
- * Order of the start: what exists is opened and its exports are known to the
- * target before the first connection is accepted, so that a client which
- * reconnects finds its export; pools are formatted only once the ports are
- * ours; READY when everything answers.
+ * Order of the start: existing pools are opened and their exports are known to
+ * the target before the first connection is accepted. So a client that
+ * reconnects finds its export. Pools are formatted only once the ports are
+ * ours. READY when everything answers.
  */
 #include <errno.h>
 #include <signal.h>

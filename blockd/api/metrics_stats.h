@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The text of /metrics, and in it what is told by kind of operation: of each
- * export, and of each of its connections.
+ * The part of /metrics that is told by kind of operation: of each export, and
+ * of each of its connections.
  */
 #ifndef BLOCKD_METRICS_STATS_H
 #define BLOCKD_METRICS_STATS_H

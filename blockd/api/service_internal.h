@@ -15,14 +15,14 @@ static inline void cleanup_extent(struct extent **extent)
 #define auto_loopdev_users auto_cleanup(loopdev_users_done)
 
 /*
- * Errors whose gRPC code would be "internal" though the caller can do
+ * Translate errors whose gRPC code would be "internal" though the caller can do
  * something about them.
  */
 int service_translate(int r, struct error *err);
 
 /*
- * The same for what was to be changed in a pool: @pool, or, where that is "",
- * the one of @extent (NULL: it is not known).
+ * The same for a change in a pool that failed: @pool, or, where that is "", the
+ * pool of @extent (NULL: it is not known).
  */
 int service_failed(const struct service *service, const char *pool,
 		   const char *extent, int r, struct error *err);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The calls about holds, snapshots, limits, and what a pool knows of itself. */
+/*
+ * The calls about holds, snapshots and limits, and those to check and grow a
+ * pool.
+ */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>

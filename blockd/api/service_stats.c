@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* GetExportStats: what was done through an export, and by whom. */
+/* GetExportStats: the operations done through an export, and its clients. */
 #include <stdlib.h>
 
 #include "base/clock.h"
