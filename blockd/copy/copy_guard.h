@@ -24,13 +24,13 @@ struct copy_guard {
 };
 
 /*
- * The op locks of all are held until copy_guard_end().
+ * Begin to guard @extents, whose op locks are held until copy_guard_end().
  *
  * @methods  how each will be copied
  * @hold     one that is there; NULL: begin one where it is needed
  *
- * -ESTALE: that hold does not have them; -EBUSY: somebody writes whom a hold
- * does not reach; -ETIMEDOUT: writes under way did not end.
+ * -ESTALE: that hold does not have them; -EBUSY: a writer that a hold does not
+ * reach; -ETIMEDOUT: writes under way did not end.
  */
 int copy_guard_begin(struct copy_guard *guard, struct extent *const *extents,
 		     const enum pool_copy_method *methods, size_t n,
@@ -40,12 +40,13 @@ int copy_guard_begin(struct copy_guard *guard, struct extent *const *extents,
 int copy_guard_end(struct copy_guard *guard, struct error *err);
 
 /*
- * The loop device that may write to the data file of an extent, whose op lock
- * is held.
+ * Find the loop device that may write to the data file of an extent, whose op
+ * lock is held.
  *
  * @device  LOCAL_NAME_MAX bytes, set on 1
  *
- * 0: there is none; 1: there is; -EBUSY: one that does not answer may.
+ * 0: there is none; 1: there is; -EBUSY: a device that does not answer may
+ * write.
  */
 int copy_guard_find_writer(const struct extent *extent,
 			   const struct loopdev_users *local, char *device,

@@ -37,12 +37,12 @@ void cut_intent_leave(struct node *node, const char *cut);
 void cut_intent_taken_apart(struct node *node, const char *cut);
 
 /*
- * 1: what there was of it is gone; 0: there is no note any more. -EAGAIN:
- * somebody works on it; -ENODEV: a pool is not online; or why its snapshots
- * can't be deleted.
+ * Settle the note of a cut. 1: the snapshots that there were of it are gone; 0:
+ * there is no note any more. -EAGAIN: somebody works on it; -ENODEV: a pool is
+ * not online; or why its snapshots can't be deleted.
  */
 int cut_intent_settle(struct node *node, const char *cut, struct error *err);
-/* All of them; the log says what could not be. */
+/* Settle all notes; the log says which could not be settled. */
 void cut_intents_settle(struct node *node);
 
 #endif

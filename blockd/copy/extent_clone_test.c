@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Clones, copies byte by byte, and what is done with snapshots. */
+/* Clones, copies byte by byte, and operations on snapshots. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -301,7 +301,7 @@ static bool undo(struct item *item)
 	return undone;
 }
 
-/* The note of what could not be undone stays. */
+/* The note of a cut that could not be undone stays. */
 static void undo_all(struct cut *cut)
 {
 	struct extent *copied[EXTENT_CUT_MAX];

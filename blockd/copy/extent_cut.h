@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Snapshots of several extents at one instant, and what is done with one:
- * revert to it, see where it differs from another.
+ * Snapshots of several extents at one instant, and operations on one: revert to
+ * it, see where it differs from another.
  */
 #ifndef BLOCKD_EXTENT_CUT_H
 #define BLOCKD_EXTENT_CUT_H

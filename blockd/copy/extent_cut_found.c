@@ -6,7 +6,7 @@
 #include "blockd/copy/extent_cut.h"
 #include "blockd/extent/extent_internal.h"
 
-/* Is this what was asked for? Its op lock is held. */
+/* Tell whether this is the snapshot that was asked for. Its op lock is held. */
 static int compare(const struct extent *have, const struct cut_request *request,
 		   const struct snapshot_request *wanted, struct error *err)
 {

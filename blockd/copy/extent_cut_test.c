@@ -89,7 +89,10 @@ static void makes_all_or_none(void **state)
 	assert_int_equal(kit_cut(k, CUT, NULL, both, 2, NULL), 0);
 }
 
-/* As a crash between two pools leaves it: a note, and what the first made. */
+/*
+ * Leave a cut as a crash between two pools does: a note, and the snapshots of
+ * the first pool.
+ */
 static void note_half(struct kit *k)
 {
 	char names[2][EXTENT_NAME_SIZE] = {"s-x", "s-y"};

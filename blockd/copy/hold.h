@@ -24,7 +24,9 @@ struct holds;
 #define HOLD_EXTENTS_MAX 256
 #define HOLD_MS_MAX      10000
 
-/* @state_dir  where it is noted what is frozen; what was left frozen thaws */
+/*
+ * @state_dir the place of notes of frozen file systems; those left frozen thaw
+ */
 int holds_new(const char *state_dir, struct holds **ret, struct error *err);
 /* Ends all. NULL is fine. */
 void holds_free(struct holds *holds);
