@@ -329,7 +329,7 @@ int file_map_differ(int fd, int base, uint64_t start, uint64_t size,
 
 #define BLOCK UINT64_C(4096) /* bytes */
 
-/* Of what is allocated and only this file's, from @start to @end. */
+/* Count the allocated bytes that only this file has, from @start to @end. */
 static int own_bytes(int fd, uint64_t start, uint64_t end, uint64_t *ret)
 {
 	const struct fiemap_extent *extent;

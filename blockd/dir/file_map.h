@@ -33,15 +33,15 @@ int file_map_differ(int fd, int base, uint64_t start, uint64_t size,
 		    file_map_range visit, void *context, struct error *err);
 
 /*
- * A piece of a file; @shared: others have what is at @place of the medium (in
- * bytes), too. Other than 0 ends the listing and is returned.
+ * A piece of a file; @shared: other files have the blocks at @place of the
+ * medium (in bytes), too. Other than 0 ends the listing and is returned.
  */
 typedef int (*file_map_piece)(void *context, uint64_t place, uint64_t length,
 			      bool shared);
 
 /*
- * All that is allocated. Nothing is synced: what is in memory only is as it
- * was before it was written, or a piece that is not shared. -EOPNOTSUPP: the
+ * Visit all allocated pieces. Nothing is synced: data in memory only shows as
+ * before it was written, or as a piece that is not shared. -EOPNOTSUPP: the
  * file system does not tell, or in a way that does not say how long a piece is
  * on the medium (compressed).
  */
@@ -51,9 +51,9 @@ int file_map_pieces(int fd, file_map_piece visit, void *context);
 uint64_t file_map_shared(int fd);
 
 /*
- * Bytes of blocks that a write of this range would need of the file system:
- * holes in it, and what other files use too. Where that can't be known, all
- * of it. Nothing is synced.
+ * Return the bytes that a write of this range would need of the file system:
+ * its holes, and blocks that other files use too. Where that can't be known,
+ * all of the range. Nothing is synced.
  */
 uint64_t file_map_missing(int fd, uint64_t offset, uint64_t length);
 

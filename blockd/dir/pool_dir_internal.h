@@ -104,7 +104,10 @@ int pool_dir_renew(struct pool *pool, struct error *err);
 /* Replaces its identity, durably; pool->record follows. */
 int pool_dir_put_record(struct pool *pool, const struct pool_record *record,
 			struct error *err);
-/* Fills what is shared and what deleting it would free, from allocated. */
+/*
+ * Fill in the bytes that are shared, and those that a delete would free, from
+ * allocated.
+ */
 void pool_dir_usage_shared(struct pool *pool, const char *name,
 			   struct extent_usage *usage);
 

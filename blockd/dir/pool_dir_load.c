@@ -391,7 +391,10 @@ int pool_dir_finish_revert(int extents_fd, const char *name, struct error *err)
 	return 0;
 }
 
-/* Before anything else is looked at: what a crash left of several steps. */
+/*
+ * Finish or undo, first of all, the changes of several steps that a crash cut
+ * short.
+ */
 static int finish_steps(const struct loading *l, bool *ret_any,
 			struct error *err)
 {

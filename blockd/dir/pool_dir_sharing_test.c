@@ -137,7 +137,9 @@ static bool compress(struct pool_dir_kit *k)
 	return ioctl(fd, FS_IOC_SETFLAGS, &flags) == 0;
 }
 
-/* As on Btrfs: how long a piece is says nothing of what it takes. */
+/*
+ * As on Btrfs: the length of a piece says nothing of the space that it takes.
+ */
 static void does_not_guess_what_is_compressed(void **state)
 {
 	struct pool_dir_kit *k = *state;
