@@ -84,7 +84,7 @@ static int served_open(void *context, struct loop *loop, bool read_only,
 	int r = read_only ? -EROFS
 			  : extent_open(served->extent, flags, loop, ret, err);
 
-	/* Also where its disk takes no writes: what can be read is. */
+	/* Also where its disk takes no writes: readable data is read. */
 	if (r == -EROFS)
 		r = extent_open(served->extent, flags | BLOCKDEV_FILE_READ_ONLY,
 				loop, ret, err);

@@ -60,9 +60,9 @@ void exports_let_go(struct exports *exports);
 void exports_free(struct exports *exports);
 
 /*
- * Serve again what the records of a pool say (@pool NULL: of all). One that
- * can't be served is logged and the others go on. Only running out of memory
- * is an error.
+ * Serve again the exports in the records of a pool (@pool NULL: of all). An
+ * export that can't be served is logged and the others go on. Only running out
+ * of memory is an error.
  */
 int exports_restore(struct exports *exports, const char *pool,
 		    struct error *err);

@@ -17,16 +17,16 @@ struct lun_claims *lun_claims_new(void);
 void lun_claims_free(struct lun_claims *claims); /* NULL is fine */
 
 /*
- * The LUN that @record is exported as by @scsi is its own, beside what it has:
- * until lun_claims_settle(). Again: 0.
+ * Give @extent the LUN of @scsi, beside the one that it has, until
+ * lun_claims_settle(). Again: 0.
  *
- * -EEXIST names the extent that has it; -EINVAL: another LUN of that target has
- * another account, which is named; -ENOMEM.
+ * -EEXIST another extent has it, which is named; -EINVAL: another LUN of that
+ * target has another account, which is named; -ENOMEM.
  */
 int lun_claims_take(struct lun_claims *claims, const char *extent,
 		    const struct extent_scsi *scsi, struct error *err);
 
-/* Of what @extent has, only @scsi stays. NULL: nothing. */
+/* Take away all LUNs of @extent but @scsi (NULL: all). */
 void lun_claims_settle(struct lun_claims *claims, const char *extent,
 		       const struct extent_scsi *scsi);
 
