@@ -90,7 +90,7 @@ struct extent *extent_new(struct node *node);
 struct extent *extent_ref(struct extent *extent);
 void extent_unref(struct extent *extent); /* NULL is fine */
 
-/* Bytes that are reserved in the pool for what has this record. */
+/* Return the bytes to reserve in the pool for an object of this record. */
 uint64_t extent_promise(struct pool *pool, const struct extent_record *record);
 
 /* Bytes that its pool counts as reserved for it now. */

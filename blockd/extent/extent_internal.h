@@ -52,7 +52,8 @@ int extent_check_id(const struct extent *extent, const char *id,
 		    struct error *err);
 
 /*
- * -EOPNOTSUPP with who can; else POOL_COPY_SHARED and so on. Op is held.
+ * Find how the extent is copied: POOL_COPY_SHARED and so on. Op is held.
+ * -EOPNOTSUPP names the pool, which can't.
  */
 int extent_copy_method(const struct extent *extent, enum pool_copy_method *ret,
 		       struct error *err);

@@ -48,13 +48,13 @@ void gate_init(struct gate *gate);
 void gate_done(struct gate *gate);
 
 /*
- * From here on nothing changes the data; returns when what was under way is
- * done. Holds nest. Not from a loop.
+ * Let nothing change the data from here on; returns when all requests under way
+ * are done. Holds nest. Not from a loop.
  *
  * @until_ms  clock_ms() at which to give up: -ETIMEDOUT, and nothing is held
  */
 int gate_hold(struct gate *gate, int64_t until_ms);
-/* What waited goes on, on its own loop. */
+/* Let waiting requests go on, each on its own loop. */
 void gate_release(struct gate *gate);
 
 static inline bool gate_is_held(struct gate *gate)

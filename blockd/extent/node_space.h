@@ -38,7 +38,7 @@ int node_choose_pool(struct node *node, char *ret, struct error *err);
  */
 int node_blame(struct node *node, const char *pool, int r, struct error *err);
 
-/* Look at all media; each pool hears what it has to keep free. */
+/* Look at all media, and tell each pool the bytes that it has to keep free. */
 void node_measure(struct node *node);
 
 /*
@@ -49,7 +49,10 @@ void node_note_low_space(struct node *node, unsigned percent,
 			 void (*tell)(void *context, const char *pool),
 			 void *context);
 
-/* Promise @bytes more of a pool, or -ENOSPC with what there is where. */
+/*
+ * Promise @bytes more of a pool, or -ENOSPC, which says how much there is and
+ * where.
+ */
 int node_reserve(struct node *node, struct node_pool *pool, uint64_t bytes,
 		 struct error *err);
 void node_release(struct node *node, struct node_pool *pool, uint64_t bytes);
