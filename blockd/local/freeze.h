@@ -26,7 +26,7 @@
 struct freeze;
 
 /*
- * Freeze what is mounted on @device ("loop3"), wherever that is.
+ * Freeze the file system on @device ("loop3"), wherever it is mounted.
  *
  * @state_fd  STATE/frozen
  * @until_ms  clock_ms() when it thaws by itself
@@ -40,10 +40,16 @@ int freeze_begin(const char *device, int state_fd, int64_t until_ms,
 /* Let the file system thaw by itself at @until_ms instead. */
 void freeze_extend(struct freeze *freeze, int64_t until_ms);
 
-/* Thawed when this returns, or soon after when its process hangs. Frees. */
+/*
+ * End a freeze and free it. The file system is thawed when this returns, or
+ * soon after when its process hangs.
+ */
 void freeze_end(struct freeze *freeze);
 
-/* Thaw what the notes in STATE/frozen say, and forget it. */
+/*
+ * Thaw the file systems that the notes in STATE/frozen name, and remove the
+ * notes.
+ */
 void freeze_thaw_left(int state_fd);
 
 /*

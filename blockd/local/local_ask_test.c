@@ -111,7 +111,7 @@ static void a_silent_device_may_hold_what_somebody_has_open(void **state)
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	assert_int_equal(check(&silent, path, false), -EAGAIN);
 	assert_int_equal(check(&silent, path, true), 0);
-	/* Nothing is left of the asking: who opens it does not wait. */
+	/* Nothing is left of the asking: an open does not wait. */
 	fd_close(fd);
 	fd = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK);
 	assert_true(fd >= 0);
