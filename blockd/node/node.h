@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The storage of a node: its pools, the extents in them, and what it
- * remembers of the pools (STATE/pools/NAME.pool). Everything about extents is
- * in the pools themselves.
+ * The storage of a node: its pools, the extents in them, and its notes of the
+ * pools (STATE/pools/NAME.pool). Everything about extents is in the pools
+ * themselves.
  */
 #ifndef BLOCKD_NODE_H
 #define BLOCKD_NODE_H

@@ -253,7 +253,7 @@ static int add_new(struct node *node, const struct node_pool_request *request,
 	memcpy(known.name, record.name, sizeof(known.name));
 	memcpy(known.id, record.id, sizeof(known.id));
 	(void)snprintf(known.path, sizeof(known.path), "%s", path);
-	/* First: what is served is served again after a restart. */
+	/* First: a pool that is served is served again after a restart. */
 	r = node_pool_remember(node, &known, err);
 	if (r == 0)
 		r = node_pool_new(node, &known, &entry, err);
@@ -297,7 +297,7 @@ static int check_request(const struct node_pool_request *request,
 	return 0;
 }
 
-/* Nobody who asks for a raw pool gets another one. */
+/* A request for a raw pool never gets another kind. */
 static int check_kind(const struct node_pool_request *request, const char *path,
 		      struct error *err)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A pool whose tries say what the test wants. */
+/* A pool whose tries return the results that the test wants. */
 #include "blockd/node/node_health.h"
 
 #include <errno.h>
@@ -275,7 +275,7 @@ static void finds_out_by_itself_that_a_pool_is_well_again(void **state)
 	assert_string_equal(why, "");
 }
 
-/* Calls and devices: what they come to is looked at. */
+/* Results of calls and devices are looked at. */
 static void is_told_of_what_fails(void **state)
 {
 	struct kit *k = *state;

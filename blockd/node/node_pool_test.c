@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The pools of a node: what comes back after a restart, and what does not. */
+/*
+ * The pools of a node: those that come back after a restart, and those that do
+ * not.
+ */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>

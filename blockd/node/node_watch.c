@@ -243,7 +243,7 @@ static bool read_uevents(struct node_watch *watch)
 				 MSG_DONTWAIT);
 
 		if (n < 0 && errno == ENOBUFS) {
-			block = true; /* some were lost: who knows */
+			block = true; /* some were lost: maybe of one */
 			continue;
 		}
 		if (n <= 0)
@@ -253,8 +253,8 @@ static bool read_uevents(struct node_watch *watch)
 }
 
 /*
- * For what the kernel has said: @looks, all of them first. Returns when the
- * next one is due, in milliseconds, -1: never.
+ * Go round the pools. @looks: the kernel has said something, so look at all of
+ * them first. Returns when the next one is due, in milliseconds, -1: never.
  */
 static int round_of(struct node *node, bool looks)
 {

@@ -23,11 +23,13 @@
 #include "blockd/node/node.h"
 
 /*
- * From here on, in a thread of its own. Without the kernel's messages (in a
- * container, say) only what fails and who asks are reasons.
+ * Start to watch, in a thread of its own. Without the kernel's messages (in a
+ * container, say) only failures and requests make it look.
  */
 int node_watch_start(struct node *node, struct error *err);
-/* Before what node->users need is freed. Not started is fine. */
+/*
+ * Stop it, before anything that node->users need is freed. Not started is fine.
+ */
 void node_watch_stop(struct node *node);
 
 /* Free a watch that is stopped. NULL is fine. */

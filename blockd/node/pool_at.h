@@ -22,7 +22,7 @@ int pool_at_inspect(const char *path, enum pool_content *ret_content,
 		    struct pool_record *ret_record, struct error *err);
 
 /*
- * Make what is empty a pool; record->kind is set.
+ * Make an empty place a pool; record->kind is set.
  *
  * @force         although a device or file holds something else. It is lost
  * @cluster_size  bytes; pool_raw_check_cluster(); not for a directory

@@ -35,7 +35,7 @@ static struct pool *enter(struct pool *pool, struct error *err)
 	return NULL;
 }
 
-/* What a call came to: what may be the medium's fault is told of. */
+/* End a call: report an error that may be the medium's fault. */
 static int leave(struct pool *pool, int r)
 {
 	if (r < 0 && blockdev_is_fault(r))
