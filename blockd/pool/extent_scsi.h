@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which LUN of which iSCSI target an exported extent is, and who logs in. */
+/*
+ * The LUN and iSCSI target of an exported extent, and the account that logs in.
+ */
 #ifndef BLOCKD_EXTENT_SCSI_H
 #define BLOCKD_EXTENT_SCSI_H
 

@@ -35,7 +35,7 @@ struct pool_found {
 
 struct pool_visitor {
 	void (*extent)(void *context, const struct pool_found *found);
-	/* Something else a person should know: what was undone, strangers. */
+	/* Other news for a person: changes that were undone, foreign files. */
 	void (*note)(void *context, const char *text);
 	void *context;
 };
@@ -77,8 +77,8 @@ struct pool_ops {
 	const char *kind;
 
 	/*
-	 * Once, first: finish or undo what a crash cut short, then tell of
-	 * every extent. A damaged one is told of and never touched.
+	 * Finish or undo what a crash cut short, then tell of every extent.
+	 * Called once, first. A damaged extent is told of and never touched.
 	 */
 	int (*load)(struct pool *pool, const struct pool_visitor *visitor,
 		    struct error *err);
@@ -103,8 +103,9 @@ struct pool_ops {
 	int (*grow)(struct pool *pool, const struct extent_record *record,
 		    struct error *err);
 	/*
-	 * Say durably that it is going, needing no space: the medium may be
-	 * full. The next load() finishes what erase() was kept from.
+	 * Note durably that an extent is going. This needs no space, as the
+	 * medium may be full. The next load() finishes an erase() that was not
+	 * done.
 	 */
 	int (*doom)(struct pool *pool, const char *name, struct error *err);
 	/* Data, then record, of a doomed one. Repeat it after a failure. */
@@ -160,16 +161,16 @@ struct pool_ops {
 	int (*revert)(struct pool *pool, const struct extent_record *record,
 		      const char *from, struct error *err);
 	/*
-	 * From @start on: what @name has allocated, or, with @base, where it
-	 * may differ from that (a difference is never left out). In order, no
-	 * overlaps, neighbours joined; nobody writes to either.
+	 * Visit the ranges from @start on that @name has allocated. With @base:
+	 * those where the two may differ (a difference is never left out). In
+	 * order, no overlaps, neighbours joined; nobody writes to either.
 	 */
 	int (*ranges)(struct pool *pool, const char *name, const char *base,
 		      uint64_t start, pool_range visit, void *context,
 		      struct error *err);
 	/*
 	 * Verify the metadata while it is used; @finding gets a sentence for
-	 * each thing that is wrong. @repair: give back what nobody uses.
+	 * each thing that is wrong. @repair: give back space that nobody uses.
 	 */
 	int (*check)(struct pool *pool, bool repair,
 		     void (*finding)(void *context, const char *text,
@@ -179,8 +180,9 @@ struct pool_ops {
 	int (*extend)(struct pool *pool, struct error *err);
 
 	/*
-	 * Can it be written and read? By doing it, in a place of the pool's
-	 * own, durably; blocks for as long as the medium takes. One at a time.
+	 * Try whether the pool can be written and read, by doing it in a place
+	 * of its own, durably. Blocks for as long as the medium takes. One at a
+	 * time.
 	 *
 	 * 0: it can, or could if there was room; -EROFS: it can only be read;
 	 * -ENODEV: it is gone, as lost() has it; others: it fails.

@@ -9,8 +9,8 @@
  *
  * Bytes that files of others take are not ours to promise. Nor are bytes that
  * other pools on the same file system have promised and not yet used
- * ("elsewhere"). Nothing is ever negative: a pool whose limit fell below what
- * is reserved (others filled the medium) has no room.
+ * ("elsewhere"). Nothing is ever negative: a pool whose limit fell below its
+ * reserved bytes (others filled the medium) has no room.
  */
 #ifndef BLOCKD_SPACE_H
 #define BLOCKD_SPACE_H

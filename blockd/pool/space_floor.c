@@ -9,7 +9,7 @@
 
 #include "base/cleanup.h"
 
-/* A share is at most this, and this part of what there is. */
+/* A share is at most this, and this part of the space there is. */
 #define SHARE_MAX  (UINT64_C(64) << 20) /* bytes */
 #define SHARE_PART 16
 
@@ -18,7 +18,7 @@ struct space_floor {
 	int fd;
 	const struct space_floor_ops *ops;
 	atomic_ullong keep;   /* bytes */
-	pthread_mutex_t lock; /* guards the list, and who asks */
+	pthread_mutex_t lock; /* guards the list, and requests for a share */
 	LIST_HEAD(shares, space_share) shares;
 };
 
@@ -159,7 +159,7 @@ static void take_back(struct space_floor *floor)
 		atomic_store(&share->left, 0);
 }
 
-/* How much of @has somebody gets who needs @bytes of it. */
+/* Return the part of @has that a device gets which needs @bytes of it. */
 static uint64_t share_of(uint64_t has, uint64_t bytes)
 {
 	uint64_t part = has / SHARE_PART;
