@@ -52,7 +52,7 @@ int raw_users_new(const struct raw_users_options *options,
 /* Waits until no device is open. NULL is fine. */
 void raw_users_free(struct raw_users *users);
 
-/* Have what is freed made durable and free. Any thread; does not wait. */
+/* Have freed clusters made durable and free. Any thread; does not wait. */
 void raw_users_clean(struct raw_users *users);
 /* The same, and wait for it. Not on a loop. */
 int raw_users_clean_now(struct raw_users *users, struct error *err);

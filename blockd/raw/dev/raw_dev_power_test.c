@@ -7,8 +7,8 @@
  * in between. Then it fails again, while what there is after that is recovered.
  *
  * What opens has every object that was answered for, and none that was dropped
- * for good. Each sector of it has what the last write had that was flushed, or
- * what was written since; a snapshot what its origin had at the cut.
+ * for good. Each sector of it has the data of the last flushed write, or of a
+ * write since; a snapshot has the data of its origin at the cut.
  *
  * Where the seed is one less than a multiple of 4, no cluster is written in
  * part. SEED=N is the first seed, SEEDS=N how many follow each other, STEPS=N
@@ -190,7 +190,7 @@ static void life_close(struct run *run, struct life *life)
 		raw_dev_kit_dev_close(&run->pool, i, life->devs[i]);
 }
 
-/* Durably; what was written before is so, too. */
+/* Durably; earlier writes are durable then, too. */
 static void change(struct run *run, const struct raw_record *records, size_t n)
 {
 	uint64_t ticket;

@@ -51,7 +51,7 @@ static void check_object(struct pool *pool, struct object *object)
 	free(data);
 }
 
-/* A discard may leave what it likes of a cluster it does not cover. */
+/* A discard may leave anything of a cluster it does not cover. */
 static void after_discard(struct pool *pool, struct object *object,
 			  const struct io *io)
 {
@@ -179,7 +179,7 @@ struct frozen {
 	uint8_t blocks[SIZE / BLOCK]; /* what each is full of */
 };
 
-/* Of requests that meet: what a block may read as afterwards. */
+/* For requests that meet: the values that a block may read as afterwards. */
 struct may {
 	bool touched;
 	bool kept; /* by nothing but discards */
@@ -340,8 +340,10 @@ static void check_frozen(struct meeting *m, unsigned i)
 	raw_dev_kit_dev_close(m->pool, 0, dev);
 }
 
-/* While the requests run: snapshots go, and are cloned, and what is freed is
- * free again. */
+/*
+ * While the requests run: snapshots go, and are cloned, and freed clusters are
+ * free again.
+ */
 static void disturb(struct meeting *m)
 {
 	struct pool *pool = m->pool;

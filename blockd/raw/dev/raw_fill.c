@@ -259,7 +259,9 @@ void raw_fill_begin(struct raw_io *r)
 		return;
 	fill = r->fill;
 	raw_io_look(r, 1);
-	/* Another one was quicker, or took away what was to be zeroed. */
+	/*
+	 * Another request was quicker, or took away the cluster to be zeroed.
+	 */
 	if (raw_look_own(&r->look) ||
 	    (!r->data && raw_reads_zero(r->look.entry))) {
 		fill_end(r);

@@ -144,11 +144,11 @@ uint64_t raw_io_run(const struct raw_io *r, uint64_t *ret_from, bool *ret_hole);
  */
 void raw_io_look(struct raw_io *r, uint64_t max);
 /*
- * As raw_io_run(), of what r->look has found; 0: that is no more, look again.
+ * As raw_io_run(), by r->look; 0: the look is not right any more, look again.
  */
 uint64_t raw_io_look_run(const struct raw_io *r, uint64_t *ret_from);
 
-/* @user is told when it ends; @step is what does the next piece. */
+/* Make a request. @user is told when it ends; @step does the next piece. */
 struct raw_io *raw_io_new(struct blockdev *dev, struct op *user,
 			  uint64_t offset, uint64_t length,
 			  void (*step)(struct raw_io *r));

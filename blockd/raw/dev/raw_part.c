@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Writing to clusters that are written in part: data, then the mark that says
- * so. Writers of one cluster need not wait for each other; only who makes it
- * such a cluster does it alone (blockd/raw/dev/raw_fill.c).
+ * so. Writers of one cluster need not wait for each other. Only the request
+ * that makes it such a cluster works alone (blockd/raw/dev/raw_fill.c).
  */
 #include <errno.h>
 #include <string.h>

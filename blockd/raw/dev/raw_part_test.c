@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Clusters that are written in part: what was not reads as zeroes. */
+/* Clusters that are written in part: the other blocks read as zeroes. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
