@@ -236,10 +236,10 @@ bool raw_alloc_shared(const struct raw_alloc *alloc, const struct raw_map *map,
 }
 
 /*
- * The entry is read again after what is known of its cluster: when another
- * request has given the map another cluster between the two, the first one may
- * be somebody else's alone by now. A cluster does not come back while anybody
- * is inside, so it was the map's all the time.
+ * Read the entry again, after the count of its cluster. When another request
+ * has given the map another cluster between the two, the first one may be
+ * another map's alone by now. A cluster does not come back while anybody is
+ * inside, so it was the map's all the time.
  */
 static uint32_t look_at(const struct raw_alloc *alloc,
 			const struct raw_map *map, uint64_t cluster,

@@ -42,7 +42,7 @@ struct raw_alloc {
 	/* Clusters whose last reference was put; still taken. */
 	uint32_t *freed; /* owned; room for all of them */
 	uint32_t n_freed;
-	/* Clusters that one map has alone when what was changed is durable. */
+	/* Clusters that one map has alone when the changes are durable. */
 	uint32_t *unsure[2]; /* owned; room for all of them */
 	uint32_t n_unsure[2];
 	unsigned round; /* which of the two is added to */

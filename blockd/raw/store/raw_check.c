@@ -3,11 +3,11 @@
  * Is all that a store knows right? Its memory is counted again; its medium is
  * read as an open would read it, into a store of its own, and compared.
  *
- * Commits go on while it is read: no checkpoint takes the place of the one
- * that is being read, and the log is followed until little of it is left. Only
- * for that, and to compare, has who checks the role of the one that writes, so
- * that the medium stands still; changes go on in memory, and are in the batch
- * that waits for the next commit: with these the two have to be the same.
+ * Commits go on while it is read: no checkpoint takes the place of the one that
+ * is being read, and the log is followed until little of it is left. Only for
+ * that, and to compare, the check has the role of the writer, so that the
+ * medium stands still. Changes go on in memory, and are in the batch that waits
+ * for the next commit. With these the two have to be the same.
  */
 #include <errno.h>
 #include <inttypes.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A check of a raw pool finds nothing where nothing is wrong, and what is
- * wrong wherever it is: in memory, on the medium, or taken by nobody.
+ * A check of a raw pool finds nothing where nothing is wrong. Errors are found
+ * wherever they are: in memory, on the medium, or clusters taken by nobody.
  */
 #include <errno.h>
 #include <setjmp.h>

@@ -82,7 +82,7 @@ static int write_batch(struct raw_store *store, struct error *err)
 	store->writing.since = store->since;
 	length = raw_batch_seal(&store->writing, store->log_sequence,
 				raw_salt(store->super.pool_id));
-	/* Data first: the batch must not map what is not there yet. */
+	/* Data first: the batch must not map data that is not there yet. */
 	r = medium->ops->flush(medium);
 	if (r == 0)
 		r = write_copies(store, length);

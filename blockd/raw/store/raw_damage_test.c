@@ -90,7 +90,10 @@ static void check_survived(struct damaged *pool, const char *what, uint64_t at)
 	layered_forget(&pool->l);
 }
 
-/* Both are: who is not hurt is as before, and nothing is changed. */
+/*
+ * Both copies are damaged: objects that are not hurt are as before, and nothing
+ * is changed.
+ */
 static void check_served(struct damaged *pool, const char *what, uint64_t at)
 {
 	struct raw_record drop = {.type = RAW_DROP, .object = 1};
@@ -236,7 +239,7 @@ static void hurts_only_who_the_lost_batch_was_about(void **unused)
 	for (uint32_t id = 1; id <= 9; id++)
 		damaged_map(pool, id, 5);
 	damaged_make_object(pool, 5,
-			    0); /* its text, again: it says who is hurt */
+			    0); /* its text, again: it says which is hurt */
 	layered_keep(&pool->l);
 	/* Each of those above has written two blocks, each of these one. */
 	damage_log(pool, &super, 18 + 4, ZERO);
@@ -282,7 +285,7 @@ static void does_not_take_what_it_cannot_read_for_the_end(void **unused)
 	damaged_done(pool);
 }
 
-/* Of what can't be read for a while nothing is lost, and it is asked for. */
+/* Parts that can't be read for a while are not lost, and are tried again. */
 static void is_whole_again_when_all_can_be_read(void **unused)
 {
 	struct damaged *pool = malloc(sizeof(*pool));

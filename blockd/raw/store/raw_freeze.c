@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A state as it was at one instant: its objects and the roots of their maps,
- * copied. The leaves are the same, and stay as they are: who changes an entry
+ * copied. The leaves are the same, and stay as they are: a change of an entry
  * replaces the leaf (raw_map.h).
  */
 #include <stdlib.h>

@@ -160,7 +160,7 @@ static int find_later(struct raw_store *store, struct later *ret,
 		     : 0;
 }
 
-/* Go on there; who the lost ones were about is hurt. */
+/* Go on there; objects that the lost batches were about are hurt. */
 static int skip_lost(struct raw_store *store, const struct later *later,
 		     struct raw_report *report, struct error *err)
 {

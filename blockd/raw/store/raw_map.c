@@ -9,7 +9,10 @@
 
 static uint32_t entry_of(const struct raw_leaf *leaf, unsigned at)
 {
-	/* Acquire: who sees an entry sees what was written before it. */
+	/*
+	 * Acquire: a reader that sees an entry sees all that was written before
+	 * it.
+	 */
 	return atomic_load_explicit(&leaf->entries[at], memory_order_acquire);
 }
 
@@ -134,7 +137,7 @@ void raw_leaf_fill(struct raw_leaf *leaf, unsigned at, uint32_t entry,
 	leaf->partly += is_partly(entry);
 }
 
-/* One reference less; the last one puts what it maps. */
+/* Drop a reference; the last one puts the entries of the leaf. */
 static void leaf_put(struct raw_leaf *leaf, struct raw_refs *refs,
 		     struct raw_trash *trash)
 {

@@ -77,7 +77,10 @@ const struct raw_part *raw_partly_frozen(const struct raw_partly *partly,
 
 static uint64_t word_of(const struct raw_part *part, uint32_t block)
 {
-	/* Acquire: who sees a bit sees what was written before it. */
+	/*
+	 * Acquire: a reader that sees a bit sees all that was written before
+	 * it.
+	 */
 	return atomic_load_explicit(&part->bits[block / WORD],
 				    memory_order_acquire);
 }

@@ -83,8 +83,8 @@ int raw_partly_add(struct raw_partly *partly, uint32_t physical,
 void raw_partly_drop(struct raw_partly *partly, uint32_t physical);
 
 /*
- * From a freeze on raw_partly_frozen() finds also what was there then, with
- * what it had or has got since; until raw_partly_thaw().
+ * Begin a freeze. Until raw_partly_thaw() raw_partly_frozen() finds also the
+ * clusters of then, with the blocks that they had or have got since.
  */
 void raw_partly_freeze(struct raw_partly *partly);
 void raw_partly_thaw(struct raw_partly *partly);

@@ -92,7 +92,7 @@ static bool checkpoint_holds(struct run *run, const struct raw_report *report)
 	return false;
 }
 
-/* Open what there is: which ticket's state is it? */
+/* Open the medium, and find the ticket of its state. */
 static bool holds(void *context, struct power *after, size_t at)
 {
 	struct run *run = context;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A store that could not write, or not read all: can it by now? Asked before
- * it is closed and opened again, so that what can still be read is served
- * until then.
+ * A store that could not write, or not read all: can it by now? Asked before it
+ * is closed and opened again, so that readable data is served until then.
  */
 #include <errno.h>
 #include <inttypes.h>

@@ -280,8 +280,8 @@ int raw_state_check_physical(const struct raw_state *state,
 }
 
 /*
- * Of this cluster the map says what is written; another map that says so, too,
- * would go on saying it.
+ * Tell whether another map has the cluster of @entry, too. That map would go on
+ * saying that the cluster is written in part.
  */
 static bool is_another_ones(const struct raw_state *state,
 			    const struct raw_object *object, uint64_t logical,
@@ -352,7 +352,7 @@ static int apply_map(struct raw_state *state, const struct raw_record *record,
 			     : record->physical |
 					(record->unwritten ? RAW_UNWRITTEN : 0),
 			&state->alloc.refs, &state->trash);
-	/* After the entries: who finds none looks at those again. */
+	/* After the entries: a lookup that finds none looks at those again. */
 	if (r == 0 && map)
 		drop_partly(state, record);
 	return r;
@@ -403,7 +403,7 @@ static int apply_written(struct raw_state *state,
 	if (r == 0 && entry != then)
 		r = raw_map_set(&object->map, record->logical, 1, then,
 				&state->alloc.refs, &state->trash);
-	/* After the entry: who finds none looks at that again. */
+	/* After the entry: a lookup that finds none looks at that again. */
 	if (r == 0 && whole)
 		raw_partly_drop(partly, physical);
 	return r;

@@ -5,7 +5,7 @@
  * (blockd/raw/store/raw_format.h) only, the same when they are made, when the
  * log is replayed and when a checkpoint is read. No I/O.
  *
- * One thread at a time, except for what raw_map.h gives to any.
+ * One thread at a time, except for the functions of raw_map.h that are for any.
  */
 #ifndef BLOCKD_RAW_STATE_H
 #define BLOCKD_RAW_STATE_H
@@ -21,8 +21,8 @@
 /* Extents and snapshots of one pool. */
 #define RAW_OBJECTS_MAX 32768u
 /*
- * Of the maps of all objects, holes included: what a damaged medium may make
- * us allocate is 8 bytes each. 16 PiB of extents with clusters of 1 MiB.
+ * Slots of the maps of all objects, holes included. A damaged medium may make
+ * us allocate 8 bytes for each. 16 PiB of extents with clusters of 1 MiB.
  */
 #define RAW_SLOTS_MAX (UINT64_C(1) << 24)
 
@@ -51,7 +51,7 @@ struct raw_state {
 	uint32_t n_leaves, leaves_room;
 	uint64_t objects_said; /* how many it has; 0: it did not say */
 	/* Of a medium of which parts are lost. */
-	struct raw_mask lost;  /* who what is lost may have been about */
+	struct raw_mask lost;  /* objects that lost parts may have been about */
 	uint64_t objects_lost; /* of which not even the number is known */
 };
 
@@ -88,7 +88,7 @@ int raw_state_replay(struct raw_state *state, const struct raw_record *record,
  */
 int raw_state_replayed(struct raw_state *state, struct error *err);
 
-/* For what replays: freed clusters are free, and nobody looks at maps. */
+/* Make freed clusters free, after a replay, when nobody looks at maps. */
 void raw_state_settle(struct raw_state *state);
 /* Room for @n leaves of a checkpoint. -ENOMEM. */
 int raw_state_leaves_reserve(struct raw_state *state, uint32_t n);
@@ -152,7 +152,7 @@ void raw_state_thaw(struct raw_state *state);
 /* When it is thawed; any thread. NULL is fine. */
 void raw_frozen_free(struct raw_frozen *frozen);
 
-/* For that: as raw_state_emit(), with what is written in part of @partly. */
+/* For that: as raw_state_emit(), with the block bitmaps of @partly. */
 int raw_state_emit_with(struct raw_state *state,
 			const struct raw_partly *partly,
 			int (*visit)(void *context,

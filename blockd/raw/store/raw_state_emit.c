@@ -216,7 +216,7 @@ int raw_state_emit_with(struct raw_state *state,
 		if (state->objects[i])
 			r = emit_map(&emit, state->objects[i]);
 	}
-	/* Again: whose pool it is is not lost with the first part. */
+	/* Again: the pool's own record is not lost with the first part. */
 	if (r == 0)
 		r = visit(context, &pool);
 	forget_numbers(state);

@@ -36,7 +36,7 @@ struct raw_format_options {
 
 /*
  * Make an empty pool; whatever the medium holds is lost. The superblock is
- * written last. -ENOSPC: too small, the text says what it takes.
+ * written last. -ENOSPC: too small, the text says the least size.
  */
 int raw_store_format(struct raw_medium *medium,
 		     const struct raw_format_options *options,
@@ -92,7 +92,9 @@ int raw_store_erase(struct raw_store *store, struct error *err);
 /* Commit first: changes that were not committed are lost. NULL is fine. */
 void raw_store_close(struct raw_store *store);
 
-/* For what never changes: the identity, the clusters' size, where they begin.
+/*
+ * Return the superblock, for its constant parts: the identity, the clusters'
+ * size, where they begin.
  */
 const struct raw_super *raw_store_super(const struct raw_store *store);
 /* Bytes of the medium that are the pool's. */
@@ -218,7 +220,7 @@ void raw_store_on_filling(struct raw_store *store,
  */
 int raw_store_extend(struct raw_store *store, uint64_t size, struct error *err);
 
-/* Where a check tells what is wrong: a sentence each. */
+/* Receiver of a check's findings: a sentence each. */
 struct raw_findings {
 	void (*tell)(void *context, const char *text, bool repaired);
 	/* Which object it is, for people; into @buf. */
@@ -230,9 +232,9 @@ struct raw_findings {
 };
 
 /*
- * Count everything in memory again; read what is on the medium, both copies
- * of it, and compare. It is used meanwhile, only commits wait. @repair: copies
- * that are damaged are written anew. An error: it could not be done.
+ * Count everything in memory again; read both copies on the medium, and
+ * compare. The store is used meanwhile, only commits wait. @repair: copies that
+ * are damaged are written anew. An error: it could not be done.
  */
 int raw_store_check(struct raw_store *store, bool repair,
 		    struct raw_findings *findings, struct error *err);

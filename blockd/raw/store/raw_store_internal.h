@@ -50,7 +50,7 @@ struct raw_store {
 	struct raw_mask previous, since;
 	/*
 	 * A checkpoint is written while commits go on. Guarded by the lock;
-	 * what is since it began, by @busy.
+	 * changes since it began, by @busy.
 	 */
 	bool ahead;
 	struct raw_mask since_ahead;
@@ -70,8 +70,9 @@ uint32_t store_clusters_for(const struct raw_super *super, uint64_t size);
 uint64_t store_freed(const struct raw_store *store);
 
 /*
- * Be the one that writes to the medium, and stop. The lock is held. To have
- * the log alone, beside a checkpoint that is written: store_take_log().
+ * Take the role of the one that writes to the medium, and give it back. The
+ * lock is held. store_take_log() takes the log alone, beside a checkpoint that
+ * is written.
  */
 void store_take_role(struct raw_store *store);
 void store_take_log(struct raw_store *store);
@@ -130,8 +131,8 @@ int store_wipe(struct raw_medium *medium, uint64_t offset, uint64_t length,
 	       struct error *err);
 
 /*
- * What the medium says, in a store of its own; nothing is written. @report
- * says what is to be written anew; @ret may be salvaged only.
+ * Read the medium into a store of its own; nothing is written. @report says
+ * which parts are to be written anew; @ret may be salvaged only.
  *
  * @upto  the batch of the log that it does not go on with; 0: to its end
  */
@@ -158,7 +159,9 @@ int store_read_batch(struct raw_store *store, uint64_t offset, uint64_t end,
 int store_replay_log(struct raw_store *store, uint64_t upto,
 		     struct raw_report *report, struct error *err);
 
-/* Carry out what was read; after losses only what is sure. */
+/*
+ * Carry out the records that were read; after losses only those that are sure.
+ */
 struct store_replay {
 	struct raw_store *store;
 	struct raw_report *report;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A raw pool's metadata: what it does with its medium, and without one. Power
- * failures: blockd/raw/store/raw_power_test.c.
+ * A raw pool's metadata, with its medium and without one. Power failures:
+ * blockd/raw/store/raw_power_test.c.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -374,7 +374,7 @@ static void says_when_a_checkpoint_is_due(void **unused)
 	run_done(&run);
 }
 
-/* Somebody who comes while a checkpoint is written. */
+/* A thread that comes while a checkpoint is written. */
 struct other {
 	pthread_t thread;
 	struct raw_store *store;
