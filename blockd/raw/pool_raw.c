@@ -128,7 +128,7 @@ static int raw_lost(struct pool *pool, struct error *err)
 	int r = raw_place_gone(raw->fd, pool->path, raw_store_size(raw->store),
 			       err);
 
-	/* Or what is written could make it look like a pool once more. */
+	/* Otherwise a write could make it look like a pool once more. */
 	if (r == -ENODEV)
 		raw_store_stop(raw->store, err);
 	return r;

@@ -191,7 +191,7 @@ static int member_make(struct group *group, struct member *member,
 	return r;
 }
 
-/* Plain records now; what a crash leaves of this is done by load. */
+/* Plain records now; a load does the rest after a crash. */
 static int members_unmark(struct group *group, uint64_t *ret_ticket,
 			  struct error *err)
 {

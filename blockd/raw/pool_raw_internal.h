@@ -47,16 +47,18 @@ uint64_t pool_raw_clusters(const struct pool_raw *raw, uint64_t size);
 
 /* ---- objects ---- */
 
-/* The record of an object, or what is wrong with it: -EBADMSG. */
+/* Decode the record of an object. -EBADMSG: says what is wrong with it. */
 int pool_raw_record(const struct raw_object *object, struct extent_record *ret,
 		    struct error *err);
-/* Its number by name; 0: there is none. @ret_clusters may be NULL. */
+/*
+ * Find an object's number by name; 0: there is none. @ret_clusters may be NULL.
+ */
 uint32_t pool_raw_find(struct pool_raw *raw, const char *name,
 		       uint64_t *ret_clusters);
 /* The same; -ENOENT. */
 int pool_raw_need(struct pool_raw *raw, const char *name, uint32_t *ret_id,
 		  uint64_t *ret_clusters, struct error *err);
-/* Part of its map was lost to damage. */
+/* Tell whether part of the object's map was lost to damage. */
 bool pool_raw_hurt(struct pool_raw *raw, uint32_t id);
 /* One change, durably. */
 int pool_raw_change(struct pool_raw *raw, const struct raw_record *record,
@@ -85,7 +87,7 @@ int pool_raw_thicken(struct pool_raw *raw, uint32_t id, uint64_t clusters,
 		     struct error *err);
 /* Take away @anchor, which is POOL_RAW_MAKING, and all made with it. */
 int pool_raw_undo(struct pool_raw *raw, uint32_t anchor, struct error *err);
-/* Take an object away; what it had is free when this returns. */
+/* Take an object away; its clusters are free when this returns. */
 int pool_raw_drop(struct pool_raw *raw, uint32_t id, struct error *err);
 
 /* ---- members of struct pool_ops ---- */

@@ -180,7 +180,7 @@ static int finish_object(struct pool_raw *raw, const struct raw_object *object,
 	return r;
 }
 
-/* First what undoes others. */
+/* First the objects that undo others. */
 static int finish_all(struct pool_raw *raw, const struct pool_visitor *visitor,
 		      struct error *err)
 {

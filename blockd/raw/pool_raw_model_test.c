@@ -50,8 +50,9 @@ static struct object *make_copy(struct run *run, struct object *from,
 }
 
 /*
- * One of two has written to a cluster that both had, and is killed before the
- * map says so: what the other one has written since must not be its content.
+ * One of two objects has written to a cluster that both had, and a kill comes
+ * before the map says so. Data that the other object has written since must not
+ * be its content.
  */
 static void keeps_what_was_shared_until_it_is_not_for_good(void **unused)
 {

@@ -166,7 +166,7 @@ static int count_all(struct pool_raw *raw, struct count *count,
 /* Counting is held. */
 static int count_again(struct pool_raw *raw, struct error *err)
 {
-	/* First: what changes from here on makes it be counted again. */
+	/* First: changes from here on make it be counted again. */
 	const uint64_t ticket = raw_store_newest(raw->store);
 	const uint64_t size = pool_raw_cluster(raw);
 	struct count count = {.round = ++raw->count_round};

@@ -19,8 +19,8 @@ static const struct raw_map *map_of(struct pool_raw *raw, uint32_t id)
 }
 
 /*
- * Take and map, as one request: who looks for clusters of nobody waits for
- * it. map->count is 0 when there is none.
+ * Take and map, as one request: a search for leaked clusters waits for it.
+ * map->count is 0 when there is none.
  */
 static int map_some(struct pool_raw *raw, struct raw_record *map, uint32_t want,
 		    uint32_t near, struct error *err)
