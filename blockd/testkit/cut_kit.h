@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * For tests of what is above the pools: a node with one pool "a", a dir pool
- * whose way of copying is the test's.
+ * For tests of the layers above the pools: a node with one pool "a", a dir pool
+ * whose way of copying the test sets.
  */
 #ifndef BLOCKD_CUT_KIT_H
 #define BLOCKD_CUT_KIT_H

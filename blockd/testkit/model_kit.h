@@ -159,10 +159,10 @@ struct extent_usage model_usage(struct run *run, const struct object *object);
 
 /* ---- blockd/testkit/model_steps.c ---- */
 
-/* Any of what is below, or something else, by chance. */
+/* Take one of the steps below, or another, by chance. */
 void model_step(struct run *run);
 
-/* What there is no room for is counted in run->full. */
+/* Write; a write without room for it is counted in run->full. */
 void model_write_at(struct run *run, struct object *object, enum what what,
 		    size_t at, size_t n, unsigned flags);
 void model_write_some(struct run *run, enum what what);
@@ -172,7 +172,10 @@ void model_new_record(struct run *run, struct extent_record *record,
 		      uint64_t size);
 void model_origin_set(struct extent_record *record, const struct object *origin,
 		      const char *cut);
-/* The pool has it: so has the model. @from: whose content it has, or NULL. */
+/*
+ * Add an object of the pool to the model. @from: the source of its content, or
+ * NULL.
+ */
 void model_object_add(struct run *run, struct object *object,
 		      const struct extent_record *record,
 		      const struct object *from);
@@ -182,17 +185,19 @@ void model_create(struct run *run);
 void model_snapshot(struct run *run);
 void model_make_clone(struct run *run);
 void model_revert(struct run *run);
-/* Exactly what it has alone is free again. */
+/* Erase an object; exactly the space that it has alone is free again. */
 void model_erase(struct run *run, struct object *object);
 
 /* ---- blockd/testkit/model_raw.c ---- */
 
-/* What the pool says is shared is what its maps say, cluster by cluster. */
+/*
+ * Check that the pool tells as shared what its maps share, cluster by cluster.
+ */
 void model_check_sharing(struct run *run);
 
 /* ---- blockd/testkit/model_seeds.c ---- */
 
-/* Runs of random steps, and what they have to meet. */
+/* Runs of random steps, and the events that they have to meet. */
 struct model_seeds {
 	const struct model_kind *kind;
 	unsigned steps;                  /* of a run, if $STEPS is not set */

@@ -92,7 +92,10 @@ const struct model_kind model_raw = {
 
 /* ---- what they have in common ---- */
 
-/* The numbers of snapshots; what is none, or is going, is an extent. */
+/*
+ * Return the numbers of snapshots; an object that is none, or is going, is an
+ * extent.
+ */
 static void find_snapshots(struct run *run, uint32_t *ids)
 {
 	for (size_t i = 0; i < OBJECTS; i++) {

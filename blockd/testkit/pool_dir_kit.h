@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * For tests of a dir pool: a pool below $TMPDIR (else in memory), and what is
- * in its files. Its file system decides how copies are made.
+ * For tests of a dir pool: a pool below $TMPDIR (else in memory), and the
+ * content of its files. Its file system decides how copies are made.
  */
 #ifndef BLOCKD_POOL_DIR_KIT_H
 #define BLOCKD_POOL_DIR_KIT_H

@@ -49,7 +49,7 @@ struct lives {
 void life_remember(struct history *history, struct version version);
 uint32_t life_newest(const struct history *history);
 
-/* Of object @id from now on, with what @from has; NULL: zeroes. */
+/* Begin a life of object @id, with the content of @from; NULL: zeroes. */
 struct life *life_new(struct lives *lives, uint32_t id,
 		      const struct life *from);
 void lives_done(struct lives *lives);
@@ -60,7 +60,10 @@ void lives_done(struct lives *lives);
  */
 void lives_flushed(struct lives *lives, unsigned began, size_t ended_at);
 
-/* Is @store, of @after, what there may be after the events before @at? */
+/*
+ * Tell whether @store, of @after, is a state that may follow the events before
+ * @at.
+ */
 bool lives_hold(struct lives *lives, struct power *after,
 		struct raw_store *store, size_t at);
 

@@ -96,7 +96,7 @@ unsigned power_run_below(struct run *run, unsigned n);
 /* Fails the test when @r is negative; @what was tried. */
 void power_run_must(struct run *run, int r, const char *what);
 
-/* A block has, or may have, this one, too. */
+/* Note a version that a block has, or may have, too. */
 void power_run_remember(struct run *run, struct history *history,
 			struct version version);
 /* The newest value. */
@@ -104,14 +104,17 @@ uint32_t power_run_now(const struct history *history);
 /* Block by block, with the change that is the newest. */
 void power_run_becomes(struct run *run, uint32_t id, uint32_t cluster,
 		       unsigned block, uint32_t value);
-/* All of object @id, what @from has; 0: zeroes. */
+/* Give all of object @id the content of @from; 0: zeroes. */
 void power_run_all_become(struct run *run, uint32_t id, uint32_t from);
-/* May it be @value, in the state after @ticket, before event @at? */
+/*
+ * Tell whether the block may be @value, in the state after @ticket, before
+ * event @at.
+ */
 bool power_run_may_be(const struct history *history, uint32_t value,
 		      uint64_t ticket, const struct power_event *event,
 		      size_t at);
 
-/* A change of the store, and the state that there is after it. */
+/* Make a change of the store, and note the state after it. */
 void power_run_change(struct run *run, const struct raw_record *records,
 		      size_t n);
 void power_run_note_state(struct run *run);

@@ -111,7 +111,7 @@ static int fill_map(struct run *run)
 		run->flaw == MAPS_STALE_COPIES ? NULL : &fill->look, &run->err);
 }
 
-/* The flaw: what was mapped is written now, and durable before. */
+/* The flaw: mapped data is written only now, after the map was made durable. */
 static void write_late(struct run *run, const struct fill *fill)
 {
 	if (!run->inside)

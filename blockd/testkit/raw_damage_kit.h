@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* For tests of damage: a pool on a medium that forgets what is written to it.
- */
+/* For tests of damage: a pool on a medium that forgets all writes. */
 #ifndef BLOCKD_RAW_DAMAGE_KIT_H
 #define BLOCKD_RAW_DAMAGE_KIT_H
 
