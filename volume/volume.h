@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Everything that can be done with volumes, pools and nodes; extents.h has
- * single extents, snapshot.h snapshots. The command and the CSI driver are two
- * faces of these headers.
+ * Everything to do with volumes, pools and nodes; extents.h has single extents,
+ * snapshot.h snapshots. The command and the CSI driver are two faces of these
+ * headers.
  *
  * Every operation is idempotent and may be repeated after a crash at any
  * point. Errors common to all, beside those named at each:
  *
- *	-EINVAL        an argument; the text says which and what is allowed
+ *	-EINVAL        an argument; the text says which, and the allowed values
  *	-ENOENT        no such node, pool, extent or volume
  *	-EAGAIN        another operation on that volume is running; the text
  *	               names it. Nothing was done; repeat later (CSI: ABORTED)
@@ -44,7 +44,7 @@
 #define SNAPSHOT_LABEL_NAME "tributary.io/snapshot"
 
 /*
- * How far an operation is.
+ * Report the progress of an operation.
  *
  * @step    a word for programs: "plan" "extent" "export" "device" "check"
  *	    "format" "mount" "grow" "union" "unmount" "delete" "record" ...
@@ -62,15 +62,16 @@ struct volume_config {
 	const char *node;    /* this machine's node name; NULL: host name */
 	const char *run_dir; /* NULL: VOLUME_RUN_DIR_DEFAULT */
 	bool no_node; /* this process is on no node, whatever @node says */
-	/* Where trib-union is; NULL: beside /proc/self/exe, then PATH. */
+	/* Directory of trib-union; NULL: beside /proc/self/exe, then PATH. */
 	const char *bin_dir;
 	/*
-	 * The socket of trib-launch, which then starts what has to outlive
-	 * this process (trib-union, trib-nbd). NULL: they are started here.
+	 * The socket of trib-launch, which then starts the programs that have
+	 * to outlive this process (trib-union, trib-nbd). NULL: they are
+	 * started here.
 	 */
 	const char *launcher;
 	/* This machine's source address for NBD when it is no node itself. */
-	const char *source_address; /* NULL: what the kernel picks */
+	const char *source_address; /* NULL: the kernel's choice */
 	/*
 	 * Directory with the CHAP secrets of extents attached by iSCSI: a file
 	 * NAME for the extent of that name, "default" for others
@@ -78,7 +79,9 @@ struct volume_config {
 	 */
 	const char *iscsi_secrets;
 	int call_timeout_ms; /* of one call to a node; 0: 10,000 */
-	/* How long I/O waits for a lost server: initiator.h; 0: its default. */
+	/*
+	 * Time that I/O waits for a lost server: initiator.h; 0: its default.
+	 */
 	unsigned dead_timeout_ms;
 	int cancel_fd; /* readable: stop between steps; 0 or -1: none */
 	volume_progress progress; /* NULL: none */
@@ -107,7 +110,7 @@ void volume_cancel_on(int fd);
  * answer under another name is -EINVAL.
  *
  * @ret_trouble  ERROR_TEXT_MAX bytes, or NULL: why the node does not answer, or
- *               what a person should see to; "": all is well
+ *               a problem that needs a person; "": all is well
  */
 int volume_node_add(struct volume_context *ctx, const struct node_record *node,
 		    char *ret_trouble, struct error *err);

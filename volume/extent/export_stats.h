@@ -38,8 +38,7 @@ struct export_use {
 /*
  * @ret  set only on success
  *
- * -ENOENT: no such extent, or it is not served. -EPROTO: the answer is not
- * what it should be.
+ * -ENOENT: no such extent, or it is not served. -EPROTO: a malformed answer.
  */
 int node_client_export_stats(struct node_client *client, const char *name,
 			     struct export_use *ret, struct error *err);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files about single extents (extents.h) share. */
+/* Shared by the files about single extents (extents.h). */
 #ifndef VOLUME_EXTENT_INTERNAL_H
 #define VOLUME_EXTENT_INTERNAL_H
 

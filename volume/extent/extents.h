@@ -71,7 +71,7 @@ struct extent_clone_request {
 	const char *name;   /* of the new one, in the pool of its source */
 	uint64_t size;      /* bytes; 0: its source's */
 	const struct labels *labels; /* NULL: none */
-	bool thick; /* allocate now what it does not share with its source */
+	bool thick; /* allocate now all it does not share with its source */
 	struct node_limits limits;
 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How a volume's limits are divided among its extents. */
+/* Division of a volume's limits among its extents. */
 #ifndef VOLUME_LIMITS_H
 #define VOLUME_LIMITS_H
 

@@ -11,18 +11,18 @@
 
 #include "base/error.h"
 
-#define BRANCH_FOUND_SIZE 200 /* bytes with NUL; what was found first */
+#define BRANCH_FOUND_SIZE 200 /* bytes with NUL; the first finding */
 
 struct branch_check {
 	const char *device; /* nobody else has it open */
 	const char *type;   /* "ext4" or "xfs" */
 	/*
-	 * A directory, made if missing, where nothing is mounted: XFS is,
-	 * while its log is replayed. NULL: there is none, and it is not
-	 * looked at whole.
+	 * A directory, made if missing, where nothing is mounted. XFS is
+	 * mounted there while its log is replayed. NULL: there is none, and XFS
+	 * is not checked whole.
 	 */
 	const char *target;
-	/* All of it, though nothing on it says that it has to be. */
+	/* Check all of the file system, though nothing on it asks for that. */
 	bool whole;
 	int cancel_fd; /* base/process.h */
 };
@@ -61,7 +61,10 @@ int branch_check_due(const char *device, const char *type, bool *ret,
 int branch_check_mend(const struct branch_check *check,
 		      struct branch_found *ret, struct error *err);
 
-/* Check all of it without a change: @check->device may be read-only. */
+/*
+ * Check all of the file system without a change: @check->device may be
+ * read-only.
+ */
 int branch_check_look(const struct branch_check *check,
 		      struct branch_found *ret, struct error *err);
 

@@ -59,8 +59,8 @@ int branch_fs_mount(const char *device, const char *type, const char *target,
 		    struct error *err);
 
 /*
- * May this process make a mounted file system of that type larger? For ext4
- * it needs CAP_SYS_RESOURCE, which root in a container may lack.
+ * Tell whether this process may make a mounted file system of that type larger.
+ * For ext4 it needs CAP_SYS_RESOURCE, which root in a container may lack.
  */
 bool branch_fs_grows_mounted(const char *type);
 

@@ -22,16 +22,16 @@ struct volume_found {
 void volume_found_free(struct volume_found *found); /* NULL is fine */
 
 /*
- * Check every file system of the volume, on this machine. It is attached
- * meanwhile, at an epoch of its own, so nobody can use it.
+ * Check every file system of the volume, on this machine. The volume is
+ * attached meanwhile, at an epoch of its own, so nobody can use it.
  *
- * @repair  replay journals, mend what is safe to; of XFS, what xfs_repair(8)
- *          does. Else nothing is written
+ * @repair  replay journals, and make safe repairs; on XFS, those of
+ *          xfs_repair(8). Else nothing is written
  * @ret     volume_found_free(); also set when not all is sound
  *
- * -EBUSY: it is attached somewhere, the text says where. -EOPNOTSUPP: what is
- * on it is not known, it is a block device. Stopped or killed, the same call
- * begins anew.
+ * -EBUSY: the volume is attached somewhere, the text says where. -EOPNOTSUPP:
+ * the volume is a block device, its content is not known. Stopped or killed,
+ * the same call begins anew.
  */
 int volume_check(struct volume_context *ctx, const char *name, bool repair,
 		 struct volume_found **ret, struct error *err);

@@ -49,7 +49,7 @@ int local_mount_point_save(const struct volume_context *ctx, const char *volume,
 int local_mount_point_load(const struct volume_context *ctx, const char *volume,
 			   char *ret);
 
-/* Remember what was asked of the mount, for when it is repaired. */
+/* Remember the mount's options, for when it is repaired. */
 int local_options_save(const struct volume_context *ctx, const char *volume,
 		       const char *options, struct error *err);
 /* "" when none were. @ret: MOUNT_OPTIONS_MAX bytes. */

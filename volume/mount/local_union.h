@@ -12,8 +12,9 @@ void local_union_branch(const struct volume_context *ctx, const char *volume,
 			struct union_branch *ret);
 
 /*
- * Where the union of @volume takes commands; "" when a socket cannot have
- * that path, and it gets no branches while it is mounted.
+ * Return the path where the union of @volume takes commands. The path is ""
+ * when a socket cannot have it: then the union gets no branches while it is
+ * mounted.
  *
  * @ret  PATH_MAX bytes
  */

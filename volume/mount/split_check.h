@@ -49,12 +49,15 @@ void split_check_tell(struct operation *op, const struct volume_split *split,
 		      const struct branch_found *found);
 
 /*
- * Before the branches here are unmounted: those whose file system gave up are
- * suspect from now on.
+ * Note branches whose file system gave up as suspect, before the branches here
+ * are unmounted.
  */
 void split_check_note_failed(struct operation *op);
 
-/* All of its file systems were checked: it says so if it did not. Not saved. */
+/*
+ * Say in the record that all file systems of the volume were checked, if it
+ * does not say so yet. Not saved.
+ */
 void split_check_sound(struct volume_record *record);
 
 #endif

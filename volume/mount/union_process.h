@@ -41,9 +41,9 @@ struct union_request {
  */
 int union_start(const struct union_request *request, struct error *err);
 
-/* What a union says of its branches. */
+/* A union's account of its branches. */
 struct union_state {
-	size_t branches;  /* what it was started with, and what came since */
+	size_t branches;  /* those at the start, and later ones */
 	size_t failed;    /* of them: they give errors or hang */
 	size_t read_only; /* turned so by themselves */
 };
@@ -66,8 +66,8 @@ int union_add(const char *bin_dir, const char *control,
 	      struct error *err);
 
 /*
- * The process that was started for @mount_point, and has others started when
- * they are killed; without it the one that serves. 0: there is none.
+ * Find the process that was started for @mount_point, the supervisor. Without a
+ * supervisor: the process that serves. 0: there is none.
  */
 pid_t union_find(const char *mount_point);
 

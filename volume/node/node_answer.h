@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a node's blockd answers, read into plain structs. What does not fit is
- * -EPROTO: it is not ours to use.
+ * Answers of a node's blockd, read into plain structs. An answer that does not
+ * fit is -EPROTO: it is not ours to use.
  */
 #ifndef VOLUME_NODE_ANSWER_H
 #define VOLUME_NODE_ANSWER_H
@@ -12,9 +12,9 @@
 int node_answer_bad(const struct node_client *client, const char *what,
 		    struct error *err);
 
-/* Copy what has to fit into @size bytes with NUL; false: it does not. */
+/* Copy a text that has to fit into @size bytes with NUL; false: it does not. */
 bool node_answer_take(char *ret, size_t size, const char *text);
-/* Copy what is for people: cut when it is too long. */
+/* Copy a text for people: cut when it is too long. */
 void node_answer_take_some(char *ret, size_t size, const char *text);
 
 int node_answer_pool(const struct node_client *client,

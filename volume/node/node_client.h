@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Calls to one node's blockd (proto/blockd.proto), in plain structs. What a
- * node answers is checked for size before it is copied: -EPROTO.
+ * Calls to one node's blockd (proto/blockd.proto), in plain structs. A node's
+ * answer is checked for size before it is copied: -EPROTO.
  *
- * Every error's text starts with the node's name. -EHOSTUNREACH and
- * -ETIMEDOUT: whether it was carried out is unknown; repeat.
+ * Every error's text starts with the node's name. After -EHOSTUNREACH and
+ * -ETIMEDOUT it is unknown whether the call was carried out; repeat.
  */
 #ifndef VOLUME_NODE_CLIENT_H
 #define VOLUME_NODE_CLIENT_H
@@ -145,9 +145,9 @@ struct node_snapshot_request {
 /*
  * Make all snapshots or none, at one instant.
  *
- * @cut   a UUID, kept with each; a repeated call returns those that exist
- * @hold  the hold they are made in; -ESTALE: it has lapsed, or lacks one of
- *        them. NULL: one is made for the time it takes
+ * @cut   a UUID, kept with each; a repeated call returns the existing ones
+ * @hold  the hold that they are made in; -ESTALE: it has lapsed, or lacks one
+ *        of them. NULL: one is made for the time it takes
  * @ret   @n of them, in the order of @requests; node_extents_free(). NULL:
  *        not wanted
  */
@@ -158,8 +158,8 @@ int node_client_create_snapshots(struct node_client *client, const char *cut,
 				 struct error *err);
 
 /*
- * Its content becomes that of @snapshot, which is one of it. @id NULL:
- * whichever has the name. -EBUSY: exported, or held by a device.
+ * Give the extent the content of @snapshot, one of its snapshots. @id NULL: any
+ * extent of that name. -EBUSY: exported, or held by a device.
  */
 int node_client_revert_extent(struct node_client *client, const char *name,
 			      const char *id, const char *snapshot,
@@ -168,7 +168,7 @@ int node_client_revert_extent(struct node_client *client, const char *name,
 struct node_ranges_request {
 	const char *name;     /* a snapshot */
 	const char *id;       /* NULL: whichever has the name */
-	const char *older;    /* NULL: what is allocated, not what differs */
+	const char *older;    /* NULL: allocated ranges, not differing ones */
 	const char *older_id; /* NULL: whichever has the name */
 	uint64_t start;       /* bytes: ranges that end after it */
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of volume/node/node_client.h share. */
+/* Shared by the files of volume/node/node_client.h. */
 #ifndef VOLUME_NODE_CLIENT_INTERNAL_H
 #define VOLUME_NODE_CLIENT_INTERNAL_H
 
@@ -25,7 +25,7 @@ struct node_client {
 		quiet_ms; /* since when it gives no answer; 0: it does */
 };
 
-/* One call; *ret is freed by auto_answer. */
+/* Make one call; *ret is freed by auto_answer. */
 int node_client_call(struct node_client *client, const char *path,
 		     const void *request,
 		     const ProtobufCMessageDescriptor *type,

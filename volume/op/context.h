@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the flows share: the context of volume.h and its clients. */
+/* Shared by the flows: the context of volume.h and its clients. */
 #ifndef VOLUME_CONTEXT_H
 #define VOLUME_CONTEXT_H
 
@@ -32,8 +32,8 @@ struct volume_context {
 	pthread_mutex_t lock; /* guards @clients; no other is taken inside */
 	struct client_entry *clients;
 	/*
-	 * Between counting what is published to a node and publishing one
-	 * more. Taken before any other.
+	 * Held from counting a node's publications to publishing one more.
+	 * Taken before any other lock.
 	 */
 	pthread_mutex_t publish_lock;
 	struct condition_writer condition_writer;
@@ -43,10 +43,10 @@ struct volume_context {
 
 int context_node_load(struct volume_context *ctx, const char *name,
 		      struct node_record *ret, struct error *err);
-/* The client of a node; borrowed, lives as long as the context. */
+/* Return the client of a node; borrowed, lives as long as the context. */
 int context_client(struct volume_context *ctx, const char *node,
 		   struct node_client **ret, struct error *err);
-/* The same for a record at hand. */
+/* Do the same for a record at hand. */
 int context_client_of(struct volume_context *ctx,
 		      const struct node_record *node, struct node_client **ret,
 		      struct error *err);
@@ -62,7 +62,7 @@ int context_initiators(struct volume_context *ctx, const char *node,
 		       char ret[NODE_INITIATORS_MAX][NODE_ADDRESS_SIZE],
 		       struct error *err);
 
-/* How an initiator reaches an extent by iSCSI. */
+/* The way of an initiator to an extent by iSCSI. */
 struct iscsi_route {
 	char portal[NODE_ADDRESS_SIZE]; /* "": not at all */
 	char chap_file[PATH_MAX];       /* "": no CHAP */

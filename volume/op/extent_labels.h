@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the labels of a volume's extent say of the volume, so that its record
+ * The labels of a volume's extents. They tell of the volume, so that its record
  * can be made anew of its extents alone:
  *
  *	tributary.io/volume-uid    UID
@@ -28,7 +28,7 @@ struct extent_labels {
 	char layout[16], policy[16], transport[16];
 };
 
-/* All of them, for the extent of @split. labels_done(). */
+/* Make all labels of the extent of @split. labels_done(). */
 int extent_labels_make(const struct volume_record *record,
 		       const struct volume_split *split, struct labels *ret,
 		       struct error *err);

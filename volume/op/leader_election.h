@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One leader among processes that use the same store: a lease that is held and
- * renewed for as long as the process lives.
+ * Election of one leader among processes that use the same store. The leader
+ * holds a lease and renews it for as long as it lives.
  *
  *	volume_election_join(ctx, "controller", changed, self, &election, err);
  *	...

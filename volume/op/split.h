@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One split on its way: the extent on its node, the device on this machine,
- * the file system on the device.
+ * One split in all its stages: the extent on its node, the device on this
+ * machine, the file system on the device.
  */
 #ifndef VOLUME_SPLIT_H
 #define VOLUME_SPLIT_H
@@ -9,7 +9,7 @@
 #include "volume/op/context.h"
 #include "volume/record/mount_options.h"
 
-/* Make the extent, or find the one that was made for this split. */
+/* Make the split's extent, or find the extent that was made for it. */
 int split_create(struct operation *op, struct volume_split *split,
 		 struct error *err);
 
@@ -36,8 +36,8 @@ int split_set_behind(struct operation *op, struct volume_split *split,
 		     bool behind, struct error *err);
 
 /*
- * @extent is the split's: then what it has grown by belongs in the record,
- * which is changed, not saved. -EUCLEAN: it is not.
+ * Check that @extent is the split's. If it has grown, its size goes into the
+ * record, which is changed, not saved. -EUCLEAN: it is not the split's.
  */
 int split_adopt(struct operation *op, struct volume_split *split,
 		const struct node_extent *extent, struct error *err);

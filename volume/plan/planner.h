@@ -50,8 +50,8 @@ struct planner_split {
  * @spec  checked (volume_spec_check)
  * @ret   owned, *ret_count items whose sizes add up to spec->capacity
  *
- * -ENOSPC: it cannot be done with these pools; the text says what was asked,
- * what is free in all, and where most of it is.
+ * -ENOSPC: these pools cannot hold the volume. The text tells the size asked
+ * for, the free space in all, and where most of that is.
  */
 int planner_place(const struct volume_spec *spec,
 		  const struct planner_pool *pools, size_t n_pools,
@@ -98,11 +98,12 @@ struct planner_growth {
  * @spec      checked; its capacity is not looked at
  * @splits    at most VOLUME_SPLITS_MAX; each one's pool is among @pools;
  *            together at most VOLUME_CAPACITY_MAX
- * @capacity  bytes, multiple of 4096: what all sizes add up to
+ * @capacity  bytes, multiple of 4096: the sum of all sizes
  * @ret       no size is smaller than now; planner_growth_done()
  *
- * -ENOSPC: it cannot be done with these pools; the text says how large it
- * could become where it is, and what is free where. -ERANGE: smaller than now.
+ * -ENOSPC: these pools cannot hold the volume. The text says how large it could
+ * become where it is, and the free space of each pool. -ERANGE: smaller than
+ * now.
  */
 int planner_grow(const struct volume_spec *spec,
 		 const struct planner_split *splits, size_t n_splits,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How large a volume's extents can become in the pools where they are: the
- * half of planner_grow() that makes no new ones.
+ * Growth of a volume's extents in the pools where they are: the half of
+ * planner_grow() that makes no new extents.
  */
 #ifndef VOLUME_PLANNER_IN_PLACE_H
 #define VOLUME_PLANNER_IN_PLACE_H
@@ -26,16 +26,16 @@ uint64_t in_place_size(const struct in_place *g);
 uint64_t in_place_largest(const struct in_place *g);
 
 /*
- * Set `available` of the pools with splits in them to what is left there when
- * the splits are as large as they can be.
+ * Set `available` of the pools with splits in them to the space that is left
+ * when the splits are as large as they can be.
  *
- * @pools  a copy of those measured
+ * @pools  a copy of the measured ones
  */
 void in_place_leave(const struct in_place *g, struct planner_pool *pools);
 
 /*
  * @capacity   bytes, multiple of 4096, from in_place_size() to
- *             in_place_largest(): what the new sizes add up to
+ *             in_place_largest(): the sum of the new sizes
  * @ret_sizes  of each split, bytes, none smaller than now
  */
 void in_place_share(struct in_place *g, uint64_t capacity, uint64_t *ret_sizes);

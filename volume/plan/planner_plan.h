@@ -7,7 +7,7 @@
 
 struct candidate {
 	size_t pool;    /* index into the input */
-	uint64_t bytes; /* what it takes, at most */
+	uint64_t bytes; /* the most it takes */
 	uint64_t units; /* whole ones of that */
 	uint64_t given; /* units */
 	uint64_t tail;  /* bytes given beyond whole units */

@@ -66,7 +66,7 @@ uint64_t json_scan_number(struct json_scan *scan, struct json_object *in,
 			  bool required);
 bool json_scan_flag(struct json_scan *scan, struct json_object *in,
 		    const char *key);
-/* One of @n names; its index. */
+/* Scan one of @n names; return its index. */
 unsigned json_scan_enum(struct json_scan *scan, struct json_object *in,
 			const char *key, const char *const *names, size_t n);
 /* RFC 3339 in UTC ("2026-01-31T10:00:00Z") as seconds since 1970. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Labels: what a user, or a layer above, says about an object. */
+/* Labels of an object, by a user or a layer above. */
 #ifndef VOLUME_LABEL_H
 #define VOLUME_LABEL_H
 

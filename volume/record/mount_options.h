@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a person asks of a mount, in the forms that mount(2) and the union take.
- */
+/* Mount options of a person, in the forms that mount(2) and the union take. */
 #ifndef VOLUME_MOUNT_OPTIONS_H
 #define VOLUME_MOUNT_OPTIONS_H
 

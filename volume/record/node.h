@@ -58,7 +58,7 @@ struct node_record {
 };
 
 void node_record_done(struct node_record *node);
-/* -EINVAL says what is wrong. */
+/* Check a node's record. -EINVAL: the text says what is wrong. */
 int node_record_check(const struct node_record *node, struct error *err);
 /* As volume_record_encode() and volume_record_decode(). */
 int node_record_encode(const struct node_record *node, char **ret_json,
@@ -73,7 +73,7 @@ struct pool_request {
 	/* On the node: a directory, or a block device or file ("raw"). */
 	const char *path;
 	/* Of one that is there both are changed to these; 0: they stay. */
-	uint64_t capacity;           /* bytes; 0: what the medium has */
+	uint64_t capacity;           /* bytes; 0: those of the medium */
 	unsigned overcommit_percent; /* 0: 100 */
 	/* Of a device or file: bytes, a power of two; 0: 1 MiB. */
 	uint64_t cluster_size;
@@ -110,7 +110,7 @@ static inline bool node_pool_is_online(const struct node_pool *pool)
 	return strcmp(pool->state, NODE_POOL_ONLINE) == 0;
 }
 
-/* What an extent or snapshot was made from. */
+/* The origin of an extent or snapshot. */
 struct node_origin {
 	char name[RECORD_NAME_SIZE]; /* as it was called then; "": nothing */
 	char id[UUID_TEXT_SIZE];
@@ -156,7 +156,7 @@ struct node_extent {
 	/* The export; has_export false: never exported. */
 	bool has_export, active, read_only;
 	uint64_t epoch;
-	char grant[NODE_GRANT_SIZE]; /* who has the epoch; "": untold */
+	char grant[NODE_GRANT_SIZE]; /* the epoch's holder; "": untold */
 	char (*initiators)[NODE_ADDRESS_SIZE]; /* owned */
 	size_t n_initiators; /* at most EXPORT_INITIATORS_MAX */
 	unsigned connections;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a node's keeper (node_agent.h) says of it: the status of a
- * StorageNode. Nobody decides by it where data goes: that is asked of the
- * node itself.
+ * The report of a node's keeper (node_agent.h): the status of a StorageNode.
+ * Nobody decides by the report where data goes: that is asked of the node
+ * itself.
  */
 #ifndef VOLUME_NODE_REPORT_H
 #define VOLUME_NODE_REPORT_H
@@ -50,7 +50,10 @@ void node_report_free(struct node_report *report); /* NULL is fine */
 /* Of a node that answered. Returned owned; NULL without memory. */
 struct node_report *node_report_of(const struct node_state *state);
 
-/* The same pools, with @ready and what it means. NULL without memory. */
+/*
+ * Make a report of the same pools, with @ready and its meaning. NULL without
+ * memory.
+ */
 struct node_report *node_report_with(const struct node_report *report,
 				     enum node_ready ready, const char *reason,
 				     const char *message);

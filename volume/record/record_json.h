@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the JSON of all our records has in common. json_scan.h says how
- * scanning goes; what is scanned may be NULL.
+ * The common parts of the JSON of all our records. json_scan.h says how
+ * scanning goes; a scanned object may be NULL.
  */
 #ifndef VOLUME_RECORD_JSON_H
 #define VOLUME_RECORD_JSON_H
@@ -10,7 +10,7 @@
 #include "volume/record/snapshot_record.h"
 #include "volume/record/volume_record.h"
 
-/* Where a record keeps its metadata; borrowed. */
+/* Places of a record's metadata; borrowed. */
 struct record_metadata {
 	char *name;             /* RECORD_NAME_SIZE */
 	char *uid;              /* UUID_TEXT_SIZE */

@@ -34,7 +34,7 @@ enum snapshot_split_state {
 	SNAPSHOT_SPLIT_DELETED, /* gone (only while the snapshot is deleted) */
 };
 
-/* One extent of it. */
+/* One extent of a snapshot. */
 struct snapshot_split {
 	unsigned index;
 	char node[RECORD_NAME_SIZE];
@@ -116,7 +116,9 @@ struct group_member {
 	char snapshot_uid[UUID_TEXT_SIZE];
 };
 
-/* Its phase is that of its members; never COPYING while one is CREATING. */
+/*
+ * A group's phase is that of its members; never COPYING while one is CREATING.
+ */
 struct group_record {
 	char name[RECORD_NAME_SIZE];
 	char uid[UUID_TEXT_SIZE];
@@ -124,7 +126,7 @@ struct group_record {
 	int64_t created_s;
 	struct labels labels; /* the members have them too */
 
-	/* What the caller was asked for, kept to be compared: opaque. */
+	/* Parameters of the caller's request, kept to be compared: opaque. */
 	struct labels parameters;
 
 	enum snapshot_phase phase;

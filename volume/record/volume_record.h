@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The record of a volume: what was asked for (spec) and what there is
- * (status). It is kept as a JSON document in the shape of a Kubernetes
- * object, kind VolumeSplit of union.io/v1alpha1, by whichever store.
+ * The record of a volume: the request (spec) and the present state (status). It
+ * is kept as a JSON document in the shape of a Kubernetes object, kind
+ * VolumeSplit of union.io/v1alpha1, by whichever store.
  *
  * Intent is written into it first, then acted on, then marked done; so after
  * a crash the record says what may have been begun.
@@ -126,7 +126,7 @@ struct volume_attachment {
 	 * Published by volume_publish(): stays, as PUBLISHED, after a detach.
 	 */
 	bool published;
-	/* One of several readers; then read_only, all at one epoch. */
+	/* True of one of several readers; then read_only, all at one epoch. */
 	bool shared;
 	char note[RECORD_TEXT_SIZE]; /* from volume_publish() */
 	int64_t since_s;             /* seconds since 1970 */
@@ -194,7 +194,7 @@ struct volume_spec {
 /*
  * Fill in the defaults of empty members and check the rest. The capacity is
  * rounded up to a multiple of 4096. -EINVAL or -ERANGE: the text names the
- * member and what is allowed.
+ * member and the allowed values.
  */
 int volume_spec_check(struct volume_spec *spec, struct error *err);
 /*
@@ -271,8 +271,8 @@ const char *attachment_state_name(enum attachment_state state);
 /* Sum of all splits in bytes, once the growing ones have grown. */
 uint64_t volume_record_target(const struct volume_record *record);
 /*
- * Count the splits (the first ones) that make up the capacity: all but those
- * that a ready volume is being grown by.
+ * Count the splits (the first ones) that make up the capacity. The splits by
+ * which a ready volume is being grown do not count.
  */
 size_t volume_record_made(const struct volume_record *record);
 /*

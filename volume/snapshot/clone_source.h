@@ -23,10 +23,10 @@ int clone_source_resolve(struct volume_context *ctx, struct volume_spec *spec,
  */
 int clone_source_plan(struct operation *op, struct error *err);
 
-/* Its extents are made: wait until they have all of their content. */
+/* Wait until the clone's extents, which are made, have all of their content. */
 int clone_source_wait(struct operation *op, struct error *err);
 
-/* Delete what was only there to clone from. Nothing there: 0. */
+/* Delete the snapshot that was only there to clone from. Nothing there: 0. */
 int clone_source_drop(struct operation *op, struct error *err);
 
 #endif

@@ -63,7 +63,7 @@ struct snapshot_filter {
 	const char *group;  /* only members of that; NULL: all */
 	const char *after;  /* only names that sort after it; NULL: all */
 	size_t max;         /* at most so many; 0: all */
-	bool cut;           /* only those that are cut, and not being deleted */
+	bool cut;           /* only cut ones that are not being deleted */
 	bool temporary;     /* those too that a clone is being made from */
 };
 
@@ -158,7 +158,7 @@ int volume_group_delete(struct volume_context *ctx, const char *name,
 
 struct snapshot_ranges_request {
 	const char *snapshot;
-	const char *older; /* of the same volume; NULL: what is allocated */
+	const char *older; /* of the same volume; NULL: allocated ranges */
 	uint64_t start;    /* bytes; ranges that end after it */
 };
 
@@ -176,9 +176,9 @@ typedef int (*snapshot_ranges_visit)(void *context, uint64_t size,
 				     size_t count);
 
 /*
- * Where a snapshot of a volume of one extent has data, or where it differs
- * from an older one. To go on after an interruption: start at the end of the
- * last range.
+ * List the ranges where a snapshot of a volume of one extent has data, or
+ * differs from an older one. To go on after an interruption: start at the end
+ * of the last range.
  *
  * -ENOENT: no such snapshot. -EINVAL: it has several extents, or they are not
  * of the same volume. -ERANGE: start is past its end. -EAGAIN: not READY.

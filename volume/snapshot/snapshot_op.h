@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the flows of snapshots share: one snapshot, or one group, under its
+ * Shared by the flows of snapshots: one snapshot, or one group, under its
  * lease, and the extents of a snapshot on their nodes.
  */
 #ifndef VOLUME_SNAPSHOT_OP_H
@@ -37,13 +37,16 @@ void group_op_end(struct group_op *g);
 int group_op_save(struct group_op *g, struct error *err);
 int group_op_remove(struct group_op *g, struct error *err);
 
-/* One member of a group that is cut, as far as it is; @ret_ready: whole. */
+/*
+ * Complete one member of a group that is cut, as far as it is; @ret_ready:
+ * whole.
+ */
 int group_member_complete(struct snapshot_op *s, struct operation *steps,
 			  const struct group_record *group, bool *ret_ready,
 			  struct error *err);
 /* @ready: all of them are. */
 int group_complete_end(struct group_op *g, bool ready, struct error *err);
-/* All members of one that is cut; their leases are free. */
+/* Complete all members of a group that is cut; their leases are free. */
 int group_complete(struct group_op *g, struct error *err);
 
 /* Mark it, delete its extents, then the record. */
@@ -62,7 +65,7 @@ int snapshot_name_check(const char *what, const char *name, struct error *err);
 int snapshot_plan(const struct operation *op, struct snapshot_record *record,
 		  struct error *err);
 
-/* What may be left after a cut that failed. */
+/* Possible remains of a cut that failed. */
 enum snapshot_left {
 	SNAPSHOT_LEFT_NONE,   /* no node was asked to cut */
 	SNAPSHOT_LEFT_SOME,   /* extents may be there */
@@ -70,9 +73,9 @@ enum snapshot_left {
 };
 
 /*
- * Cut them all at one instant, records[0]->cut, whose extents are planned.
- * What there is then is in the records, not saved. After an error nothing is
- * held. @ret_left: set in any case.
+ * Cut all records, whose extents are planned, at one instant, records[0]->cut.
+ * The new state is in the records, not saved. After an error nothing is held.
+ * @ret_left: set in any case.
  *
  * Errors as volume_snapshot_create().
  */

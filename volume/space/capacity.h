@@ -9,7 +9,7 @@
 struct capacity {
 	struct node_state *states; /* owned; every node */
 	size_t n_states;
-	struct planner_pool *pools; /* owned; of those that answered */
+	struct planner_pool *pools; /* owned; of nodes that answered */
 	size_t n_pools;
 };
 

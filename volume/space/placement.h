@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a scheduler asks before it asks for a volume. */
+/* Questions of a scheduler before it asks for a volume. */
 #ifndef VOLUME_PLACEMENT_H
 #define VOLUME_PLACEMENT_H
 
@@ -27,7 +27,10 @@ int placement_room(const struct volume_spec *spec,
 		   const struct planner_pool *pools, size_t n_pools,
 		   struct volume_room *ret, struct error *err);
 
-/* Is there a node of that name, answering or not? 1, 0 or a negative errno. */
+/*
+ * Tell whether there is a node of that name, answering or not. 1, 0 or a
+ * negative errno.
+ */
 int volume_node_known(struct volume_context *ctx, const char *name,
 		      struct error *err);
 

@@ -31,8 +31,8 @@ void test_server_write(struct test_server *server, const char *name,
 /* "GET REGEX COUNT ACTION.." and so on; see the script. */
 void test_server_faults(struct test_server *server, const char *faults);
 /*
- * How many requests since the last call had @method and a path with @part in
- * it; then forgets them all.
+ * Count the requests since the last call that had @method and a path with @part
+ * in it. Then forget them all.
  */
 unsigned test_server_count(struct test_server *server, const char *method,
 			   const char *part);

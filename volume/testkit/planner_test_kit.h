@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the planner's tests share. */
+/* Shared by the planner's tests. */
 #ifndef VOLUME_PLANNER_TEST_KIT_H
 #define VOLUME_PLANNER_TEST_KIT_H
 

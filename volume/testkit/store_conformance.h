@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What every store has to do: one set of tests over the ops table. Only
- * tests include this.
+ * The duties of every store: one set of tests over the ops table. Only tests
+ * include this.
  */
 #ifndef VOLUME_STORE_CONFORMANCE_H
 #define VOLUME_STORE_CONFORMANCE_H
@@ -26,9 +26,12 @@ struct watching *watching_start(const char *location);
  * sorted.
  */
 void watching_wait(struct watching *watching, const char *words);
-/* How often it was told that the store is out of reach. */
+/* Return how often the watcher was told that the store is out of reach. */
 unsigned watching_cuts(struct watching *watching);
-/* Until it was told once more, since the last call, that it knows all. */
+/*
+ * Wait until the watcher was told once more, since the last call, that it knows
+ * all.
+ */
 void watching_wait_synced(struct watching *watching);
 void watching_stop(struct watching *watching);
 

@@ -25,14 +25,14 @@ int lease_who_make(struct lease_who *who, struct error *err);
 
 /* Returned owned. */
 struct json_object *lease_object_new(const char *name);
-/* Taken @now by @who, who is @doing something. */
+/* Fill in a lease that is taken @now by @who, for @doing something. */
 void lease_object_fill(struct json_object *object, const struct lease_who *who,
 		       int64_t now, const char *doing);
 /* Still held @now. */
 void lease_object_renew(struct json_object *object, int64_t now);
 /*
- * 0 when it is ours, nobody's, or its holder's time is over. -EAGAIN says who
- * is at work on @what.
+ * Check that a lease is free: ours, nobody's, or its holder's time is over.
+ * -EAGAIN: the text says which process is at work on @what.
  */
 int lease_object_free_check(struct json_object *object,
 			    const struct lease_who *us, int64_t now,

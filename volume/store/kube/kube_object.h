@@ -62,8 +62,8 @@ bool kube_object_deleting(struct json_object *object);
 bool kube_object_has_finalizer(struct json_object *object, const char *name);
 void kube_object_drop_finalizer(struct json_object *object, const char *name);
 /*
- * What to send with a DELETE, so that it is of @object as it is known, never
- * of what others made of it. Returned owned.
+ * Make the body of a DELETE, so that it is of @object as it is known, never of
+ * a later version by others. Returned owned.
  */
 struct json_object *kube_object_deletion(struct json_object *object);
 

@@ -43,7 +43,7 @@ static inline void local_cleanup_statement(sqlite3_stmt **statement)
 
 /* ---- store_local_sql.c: SQLite in our words ---- */
 
-/* What SQLite's @rc means, in @doing something with the file. */
+/* Return the error of SQLite's @rc, in @doing something with the file. */
 int local_failed(struct local *local, int rc, const char *doing,
 		 struct error *err);
 /* Statements without results. */
@@ -56,12 +56,12 @@ int local_prepare(struct local *local, sqlite3_stmt **ret, struct error *err,
 /* 1: a row; 0: no more; or a negative errno. */
 int local_step(struct local *local, sqlite3_stmt *statement, struct error *err);
 
-/* Take the file's write lock, so that what is read stays true. */
+/* Take the file's write lock, so that all reads stay true. */
 int local_begin(struct local *local, struct error *err);
 /* Commit when @r is 0, else undo; returns @r or why it was not committed. */
 int local_end(struct local *local, int r, struct error *err);
 
-/* All of a kind; a member of store_local_ops. */
+/* List all records of a kind; a member of store_local_ops. */
 int local_list(struct store *store, const char *kind, struct store_object **ret,
 	       size_t *ret_count, struct error *err);
 

@@ -14,7 +14,7 @@
 #include "volume/store/kube/api/kube_http.h"
 
 #define KUBE_PATH_SIZE 1024 /* bytes with NUL; without a continue token */
-#define KUBE_TEXT_SIZE 400  /* bytes with NUL: what a server says, quoted */
+#define KUBE_TEXT_SIZE 400  /* bytes with NUL: a server's text, quoted */
 
 /* A kind of object, as it stands in paths. */
 struct kube_resource {
@@ -59,7 +59,7 @@ int kube_call_within(struct kube_http *http, const char *method,
 		     bool repeatable, int timeout_ms, struct json_object **ret,
 		     struct error *err);
 
-/* What @answer, whose status is not 2xx, means; the same errors. */
+/* Return the error of @answer, whose status is not 2xx; the same errors. */
 int kube_refused(struct kube_http *http, const struct kube_answer *answer,
 		 const char *path, struct error *err);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where the Kubernetes API server is and who we are to it: from the pod we
- * run in, or from a kubeconfig file.
+ * The address of the Kubernetes API server and our identity there: from the pod
+ * we run in, or from a kubeconfig file.
  *
  * A location is "[NAMESPACE][,kubeconfig=PATH][,context=NAME]". The first of
  * these that is there is used:
@@ -47,7 +47,10 @@ struct kube_config {
 	char token_path[PATH_MAX]; /* "": none; it changes, so it is re-read */
 };
 
-/* -ENOENT: no configuration; -EINVAL says what is wrong in which file. */
+/*
+ * Load the configuration of @location. -ENOENT: no configuration. -EINVAL: the
+ * text says what is wrong in which file.
+ */
 int kube_config_load(const char *location, struct kube_config *ret,
 		     struct error *err);
 /* Of a pod whose service account is in @directory. */

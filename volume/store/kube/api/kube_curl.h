@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What every request to the API server has in common: connection, trust,
- * token. Inside kube_http.c and kube_stream.c, the only users of libcurl.
+ * Common parts of every request to the API server: connection, trust, token.
+ * Inside kube_http.c and kube_stream.c, the only users of libcurl.
  */
 #ifndef VOLUME_KUBE_CURL_H
 #define VOLUME_KUBE_CURL_H
@@ -39,7 +39,7 @@ void kube_curl_options(CURL *handle, struct kube_http *http, const char *url,
 void kube_curl_read_date(CURL *handle, struct kube_http *http);
 /* Seconds; -1: not said. */
 int64_t kube_curl_retry_after(CURL *handle);
-/* One side does not trust the other. */
+/* Tell whether one side does not trust the other. */
 bool kube_curl_is_certificate(CURLcode code);
 
 #endif

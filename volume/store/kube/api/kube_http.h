@@ -63,10 +63,10 @@ void kube_answer_done(struct kube_answer *answer);
  * server failed (5xx) or hung up. Forbidden (401, 403) is tried again, too,
  * until a server that says it is ready repeats it.
  *
- * 0: there is an answer, whatever its status. -EHOSTUNREACH: none (what was
- * not repeatable may have been done all the same; the text says so);
- * -EACCES: the token cannot be read or the certificate of one side is
- * refused; -EMSGSIZE: more than KUBE_BODY_MAX.
+ * 0: there is an answer, whatever its status. -EHOSTUNREACH: no answer. A
+ * request that is not repeatable may have been done all the same; the text says
+ * so. -EACCES: the token cannot be read or the certificate of one side is
+ * refused. -EMSGSIZE: more than KUBE_BODY_MAX.
  */
 int kube_http_call(struct kube_http *http, const struct kube_request *request,
 		   struct kube_answer *ret, struct error *err);

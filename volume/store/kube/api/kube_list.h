@@ -17,11 +17,11 @@ typedef int (*kube_list_item)(void *context, struct json_object *item,
  * of one moment.
  *
  * @timeout_ms   of each request; 0: kube_call()'s
- * @ret_version  RECORD_VERSION_SIZE bytes, the moment: what a watch goes on
- *		 from; may be NULL
+ * @ret_version  RECORD_VERSION_SIZE bytes: the moment that a watch goes on
+ *               from; may be NULL
  *
- * -ESTALE: it took so long that the server forgot that moment: begin again.
- * -E2BIG; what @item returns; and those of kube_call().
+ * -ESTALE: the list took so long that the server forgot that moment: begin
+ * again. -E2BIG. Further the errors of @item and of kube_call().
  */
 int kube_list(struct kube_http *http, const char *path, int timeout_ms,
 	      kube_list_item item, void *context, char *ret_version,

@@ -31,7 +31,7 @@ typedef int (*kube_watch_event_handler)(void *context,
 
 /* Zero-initialise; kube_watch_events_done() frees. */
 struct kube_watch_events {
-	char *line; /* owned: what came of a line that is not at its end */
+	char *line; /* owned: the beginning of an unfinished line */
 	size_t length, room;
 };
 
