@@ -243,8 +243,8 @@ static int enlist(struct holds *holds, struct hold *fresh, unsigned timeout_ms,
 }
 
 /*
- * A local device bypasses the gate: freeze the file system on it. Without one
- * it can't be held at all.
+ * A local device bypasses the gate: freeze the file system on it. A device
+ * without one can't be held, unless @alone.
  */
 static int hold_local(struct holds *holds, struct hold *hold, size_t i,
 		      const struct loopdev_users *local, bool alone,
