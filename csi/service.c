@@ -143,8 +143,9 @@ static const struct row *row_of(const ProtobufCMessage *in)
 }
 
 /*
- * One line a call: "call" counts this process's calls, "volume" is the
- * volume's name. Of the request: everything but secrets and mount flags.
+ * Log one line a call. "call" counts this process's calls, "volume" is the
+ * volume's name. The line has everything of the request but secrets and mount
+ * flags.
  */
 static void call_report(const struct row *row, const struct csi_call *c,
 			unsigned long id, const char *text, int code,
@@ -232,7 +233,7 @@ static bool mode_serves(enum csi_mode mode, enum service service)
 	}
 }
 
-/* One table for each mode, which stays for ever. */
+/* The tables of methods, one for each mode, which stay for ever. */
 static struct rpc_method methods[CSI_MODE_NODE + 1][array_size(rows)];
 
 static void methods_fill(void)
@@ -288,8 +289,8 @@ int csi_init(struct csi *csi, enum csi_mode mode,
 	csi->metrics.names = names;
 	volume_locks_init(&csi->locks);
 	/*
-	 * Its pod, or host, may have a node's name: what is attached there is
-	 * still not its own.
+	 * The controller's pod, or host, may have a node's name: volumes
+	 * attached there are still not its own.
 	 */
 	volumes.no_node = mode == CSI_MODE_CONTROLLER;
 	(void)snprintf(csi->state_dir, sizeof(csi->state_dir), "%.4000s/csi",

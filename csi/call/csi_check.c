@@ -25,7 +25,8 @@ enum kind {
 #define REQUIRED true
 
 /*
- * @code: what a caller is told who broke this rule; 0: INVALID_ARGUMENT.
+ * A rule of a field. @code: the answer to a caller that broke it; 0:
+ * INVALID_ARGUMENT.
  */
 static const struct rule {
 	const ProtobufCMessageDescriptor *message;
@@ -246,7 +247,7 @@ static bool is_set(const ProtobufCMessage *m, const ProtobufCFieldDescriptor *f)
 
 /* ---- strings ---- */
 
-/* How long the character at @s is; 0 when it is none. */
+/* Return the length of the character at @s; 0: there is none. */
 static size_t utf8_length(const unsigned char *s)
 {
 	size_t n = s[0] < 0x80                   ? 1
@@ -280,8 +281,9 @@ bool csi_utf8_is_valid(const char *text)
 }
 
 /*
- * Of valid UTF-8: U+0001-0008, 000B, 000C, 000E-001F, 007F-009F, which a
- * name may not have. (U+0000 ends a string in C, so is never seen.)
+ * Tell whether valid UTF-8 has a control character that a name may not have:
+ * U+0001-0008, 000B, 000C, 000E-001F, 007F-009F. (U+0000 ends a string in C, so
+ * is never seen.)
  */
 static bool has_control(const char *text)
 {

@@ -5,8 +5,11 @@
 
 #include "base/cleanup.h"
 
-/* Seconds, and the same as text: what is written must not depend on rounding.
- * From what a read of the store takes to what a large mkfs does. */
+/*
+ * Bounds in microseconds, and in seconds as text: the output must not depend on
+ * rounding. They go from the time of a read of the store to that of a large
+ * mkfs.
+ */
 static const struct {
 	uint64_t us;
 	const char *text;
@@ -119,7 +122,10 @@ static void write_gauge(FILE *out, const char *name, const char *help,
 	(void)fprintf(out, "%s %" PRIu64 "\n", name, value);
 }
 
-/* What only a leader knows is told by it alone, so that it can be summed. */
+/*
+ * Write the figures of the cluster. Only the leader knows and tells them, so
+ * that they can be summed.
+ */
 static void write_cluster(struct csi_metrics *metrics, FILE *out)
 {
 	write_gauge(out, "trib_csi_volumes", "Volumes of the cluster.",

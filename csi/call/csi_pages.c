@@ -15,7 +15,7 @@ static unsigned write_metrics(void *csi_, FILE *out)
 	return OK;
 }
 
-/* That it is written is the answer. */
+/* Write the page: that it is written is the answer. */
 static unsigned write_health(void *csi, FILE *out)
 {
 	(void)csi;

@@ -78,12 +78,14 @@ int request_read(struct request *request, ProtobufCMessage *const *parameters,
 		return r;
 	if (from && !spec->layout[0])
 		(void)strcpy(spec->layout, from->layout);
-	/* One class serves both kinds of claims: a device has none of it. */
+	/*
+	 * One class serves both kinds of claims: a device has no file system.
+	 */
 	if (strcmp(spec->layout, "linear") == 0)
 		spec->fs_type[0] = '\0';
 	else if (from && !spec->fs_type[0])
 		(void)strcpy(spec->fs_type, from->fs_type);
-	/* What can be wrong then is not the size. */
+	/* With this capacity, an error cannot be about the size. */
 	spec->capacity = VOLUME_CAPACITY_MAX;
 	r = volume_spec_check(spec, err);
 	spec->capacity = 0;

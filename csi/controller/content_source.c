@@ -53,7 +53,9 @@ static int find_volume(struct csi_call *c, const struct csi_id *id,
 	return matches ? 0 : no_source(c, "volume");
 }
 
-/* The volume is there: what it was made of need not be. */
+/*
+ * Find a volume that is there already: its source need not be there any more.
+ */
 static int find_made(struct csi_call *c, const char *csi_name,
 		     struct content_source *ret)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The Controller service: making and deleting volumes, and what it can. */
+/* The Controller service: making and deleting volumes, and its capabilities. */
 #include <errno.h>
 #include <string.h>
 
@@ -13,7 +13,7 @@
 
 /* ---- CreateVolume ---- */
 
-/* One of the places asked for has to be ours. */
+/* Check that one of the places asked for is ours. */
 static int check_places(struct csi_call *c,
 			const Csi__V1__TopologyRequirement *places)
 {
@@ -63,15 +63,16 @@ static int take_existing(struct csi_call *c,
 				existing->name,
 				(unsigned long long)existing->spec.capacity);
 	spec->capacity = existing->spec.capacity;
-	/* Where it was to begin is no property: a pod may move meanwhile. */
+	/* The node to begin on is no property: a pod may move meanwhile. */
 	if (strcmp(spec->placement, "local") == 0)
 		(void)strcpy(spec->local_node, existing->spec.local_node);
 	return 0;
 }
 
 /*
- * Of a new one: what is asked for, made a volume's size as that of its source
- * was, so that whatever made the source is enough for a copy of it.
+ * Choose the capacity of a new volume: the one asked for, made a volume's size
+ * as that of its source was. So a request that made the source is enough for a
+ * copy of it.
  */
 static int new_capacity(struct csi_call *c,
 			const Csi__V1__CreateVolumeRequest *in,
@@ -115,7 +116,10 @@ static int choose_capacity(struct csi_call *c,
 	return r;
 }
 
-/* Another controller may make what is there larger between two steps. */
+/*
+ * Make the volume or find it. Another controller may make a found one larger
+ * between two steps.
+ */
 static int make_or_find(struct csi_call *c,
 			const Csi__V1__CreateVolumeRequest *in,
 			const struct volume_create_request *create,
@@ -212,7 +216,7 @@ int csi_delete_volume(struct csi_call *c, const void *in_, void *out)
 	int r;
 
 	(void)out;
-	/* What cannot be ours is not there, so it is deleted. */
+	/* An id that cannot be ours is of no volume here: it is deleted. */
 	if (csi_id_parse(in->volume_id, &c->id) < 0)
 		return 0;
 	r = csi_lock_existing(c);

@@ -9,8 +9,8 @@
 #include "csi/controller/controller.h"
 
 /*
- * What the volume has to have then: never less than it has, so that a call
- * that comes again, or after a larger one, changes nothing.
+ * Choose the volume's new size: never less than its present one. So a call that
+ * comes again, or after a larger one, changes nothing.
  */
 static int choose_size(struct csi_call *c, const Csi__V1__CapacityRange *range,
 		       const struct volume_record *record, uint64_t *ret)
@@ -75,8 +75,8 @@ static int expand_volume(struct csi_call *c, const char *id, uint64_t size,
 }
 
 /*
- * The extents grow here; what is attached (devices, file systems) follows on
- * its node, or when it is staged the next time.
+ * Grow the extents. Attached devices and file systems follow on their node, or
+ * when the volume is staged the next time.
  */
 int csi_controller_expand_volume(struct csi_call *c, const void *in_,
 				 void *out_)

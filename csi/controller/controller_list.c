@@ -9,7 +9,7 @@
 
 #define PAGE_MAX 5000 /* volumes; under the 4 MiB a client takes */
 
-/* ---- what the record knows ---- */
+/* ---- from the record alone ---- */
 
 /*
  * As the observer of the leading controller left it (observer.h): nobody

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The Controller service: for which node a volume is reserved. Nothing is
- * done on the node; it finds what was promised in the volume's record, so
- * there is no publish_context.
+ * The Controller service: reservation of a volume for a node. Nothing is done
+ * on the node, which finds the publication in the volume's record. So there is
+ * no publish_context.
  */
 #include <errno.h>
 #include <string.h>

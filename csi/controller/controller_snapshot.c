@@ -34,8 +34,8 @@ static int snapshot_check_same(struct csi_call *c,
 }
 
 /*
- * Is there anything to be cut? 1; 0: it is cut, and its volume may be gone;
- * or what a failure returned.
+ * Tell whether there is anything to be cut. 1; 0: the snapshot is cut, and its
+ * volume may be gone; or the value that a csi_fail function returned.
  */
 static int snapshot_look(struct csi_call *c,
 			 const Csi__V1__CreateSnapshotRequest *in,
@@ -113,7 +113,7 @@ int csi_delete_snapshot(struct csi_call *c, const void *in_, void *out)
 	int r;
 
 	(void)out;
-	/* What cannot be ours is not there, so it is deleted. */
+	/* An id that cannot be ours is of no snapshot here: it is deleted. */
 	if (csi_id_parse(in->snapshot_id, &id) < 0)
 		return 0;
 	r = csi_snapshot_lock(c, "snapshot", id.name);
@@ -265,7 +265,7 @@ int csi_list_snapshots(struct csi_call *c, const void *in_, void *out)
 	struct csi_id volume = {0};
 	const struct csi_id *filter = in->source_volume_id[0] ? &volume : NULL;
 
-	/* What cannot be ours has no snapshots. */
+	/* A volume that cannot be ours has no snapshots. */
 	if (filter && csi_id_parse(in->source_volume_id, &volume) < 0)
 		return 0;
 	return in->snapshot_id[0] ? list_one(c, in, filter, out)

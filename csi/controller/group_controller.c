@@ -252,7 +252,7 @@ int csi_delete_volume_group_snapshot(struct csi_call *c, const void *in_,
 	int r;
 
 	(void)out;
-	/* What cannot be ours is not there, so it is deleted. */
+	/* An id that cannot be ours is of no group here: it is deleted. */
 	if (csi_id_parse(in->group_snapshot_id, &id) < 0)
 		return 0;
 	r = csi_snapshot_lock(c, "group", id.name);

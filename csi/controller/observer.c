@@ -23,7 +23,7 @@ struct observer {
 	pthread_mutex_t lock; /* guards all below; innermost */
 	pthread_cond_t wake;
 	bool leading, asked, ending;
-	int failed; /* errno of what went wrong the last time; its own thread */
+	int failed; /* errno of the last failure; its own thread */
 };
 
 /* ---- looking ---- */
@@ -132,7 +132,10 @@ static void *observer_run(void *observer_)
 
 	while (wait_for_work(o, beat_ms, look_ms, pause_ms)) {
 		if (clock_ms() >= beat_ms) {
-			/* Told by what follows, which needs the store too. */
+			/*
+			 * Trouble is told by the next check, which needs the
+			 * store too.
+			 */
 			(void)volume_node_observe(o->csi->volumes, NULL);
 			beat_ms = clock_ms() + STORE_BEAT_S * 1000;
 		}

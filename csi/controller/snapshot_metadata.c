@@ -9,8 +9,8 @@
 #define RESULTS_MAX 512 /* ranges in a message */
 
 /*
- * One message of the stream, filled and sent again and again. Both answers
- * have the same fields.
+ * The stream's message, filled and sent again and again. Both answers have the
+ * same fields.
  */
 struct stream {
 	struct csi_call *c;

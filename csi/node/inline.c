@@ -44,8 +44,8 @@ const char *inline_attribute(entry *const *context, size_t n)
 }
 
 /*
- * Of the context, those that are parameters go to @ret. Returns how many, or
- * a negative errno.
+ * Pick the entries of the context that are parameters into @ret. Returns how
+ * many, or a negative errno.
  */
 static int pick(const publish_request *in, ProtobufCMessage **ret,
 		struct labels *labels, struct error *err)

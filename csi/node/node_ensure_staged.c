@@ -85,7 +85,7 @@ static int staged_attach(struct csi *csi, const struct volume_record *record,
 
 /* ---- publications ---- */
 
-/* Dead, or of a union before the one that is staged now? */
+/* Tell whether a mount is dead, or of an earlier union than the staged one. */
 static bool union_is_left_over(const publish_request *p, const char *volume)
 {
 	struct mount_info staged, shown;

@@ -29,7 +29,7 @@ static int node_expand_check(struct csi_call *c, const expand_request *in,
 	return r < 0 ? csi_fail_errno(c, r) : 0;
 }
 
-/* Its devices and file systems follow its extents. */
+/* Make the volume's devices and file systems follow its extents. */
 static int node_expand_follow(struct csi_call *c, const char *id,
 			      node_state *state, struct volume_record **record)
 {
@@ -77,7 +77,7 @@ static int node_expand_tell(struct csi_call *c, const expand_request *in,
 	return 0;
 }
 
-/* What a guest has mounted grows in the guest. */
+/* Let a file system that a guest has mounted grow in the guest. */
 static int follow_guest(struct csi_call *c, const node_state *state,
 			const struct volume_record *record)
 {

@@ -122,7 +122,7 @@ static int group_visit(struct walk *w, int parent, const char *name,
 	int r = 0;
 
 	if (fd < 0 || fstat(fd, &st) < 0)
-		/* Its user has removed it meanwhile. */
+		/* A user has removed the file meanwhile. */
 		return errno == ENOENT ? 0 : group_failed(w, "look at", name);
 	if (S_ISDIR(st.st_mode))
 		r = visit_below(w, fd, name, depth);

@@ -79,7 +79,10 @@ static void look_done(void *look_)
 	free(look);
 }
 
-/* Somebody who was there when it died. */
+/*
+ * Find a process that was there when the union died and still has the dead
+ * mount.
+ */
 static const char *find_left(struct csi_call *c, const node_state *state)
 {
 	struct mount_info staged;
@@ -145,7 +148,7 @@ static void tell_device(struct csi_call *c, const node_state *state,
 		c, r < 0 ? error_text(c->err) : find_problem(c, state));
 }
 
-/* What the guest says of it, as long as there is one. */
+/* Tell the guest's figures, as long as there is a guest. */
 static void tell_guest(struct csi_call *c, const char *path,
 		       const node_state *state,
 		       Csi__V1__NodeGetVolumeStatsResponse *out)
@@ -179,7 +182,7 @@ static void tell_guest(struct csi_call *c, const char *path,
 	out->volume_condition = reply_condition(c, problem);
 }
 
-/* Of what is mounted at @path, and of the volume. */
+/* Tell the state of the mount at @path, and of the volume. */
 static void node_info_tell(struct csi_call *c, const char *path,
 			   const struct volume_record *record,
 			   const node_state *state,

@@ -79,7 +79,10 @@ static int inline_find(struct csi_call *c, struct volume_record **ret)
 			 c->id.name);
 }
 
-/* All of it, here and on other nodes; each step is fine again. */
+/*
+ * Take down all of the volume, here and on other nodes; each step may be
+ * repeated.
+ */
 static int take_down(struct csi_call *c)
 {
 	const char *node = volume_context_node(c->csi->volumes);
@@ -146,7 +149,10 @@ static int inline_undo(struct csi_call *c, const char *target,
 	return csi_fail_errno(c, r);
 }
 
-/* Only now, so that a running pod keeps what it has when the limit falls. */
+/*
+ * Check the limit only now, so that a running pod keeps its volume when the
+ * limit falls.
+ */
 static int inline_check_limit(struct csi_call *c, const struct request *request)
 {
 	char text[2][SIZE_TEXT_MAX];
@@ -165,7 +171,7 @@ static int inline_check_limit(struct csi_call *c, const struct request *request)
 			 size_format(text[1], c->csi->inline_limit));
 }
 
-/* What a deletion that was cut short left goes first. */
+/* Check the record. Remains of a deletion that was cut short go first. */
 static int check_record(struct csi_call *c, const struct request *request,
 			node_state *state)
 {
@@ -232,7 +238,7 @@ static int inline_give_group(struct csi_call *c,
 {
 	gid_t group;
 
-	/* Of what a guest has its runtime takes care. */
+	/* The runtime takes care of a guest's file system. */
 	if (in->readonly || volume_spec_direct(&record->spec) ||
 	    !capability_group(in->volume_capability, &group))
 		return 0;
@@ -259,7 +265,7 @@ static int bring_up(struct csi_call *c, const publish_request *in,
 	return r;
 }
 
-/* What an earlier call began in another way, and nobody uses. */
+/* Clear a volume that an earlier call began in another way, and nobody uses. */
 static int clear_other(struct csi_call *c, const publish_request *in,
 		       node_state *state)
 {
@@ -286,7 +292,7 @@ static int publish_first(struct csi_call *c, const publish_request *in,
 	return r < 0 ? inline_undo(c, in->target_path, state, r) : 0;
 }
 
-/* Where it is already, or at another path of the pod. */
+/* Publish the volume where it is already, or at another path of the pod. */
 static int publish_again(struct csi_call *c, const publish_request *in,
 			 const struct request *request, node_state *state)
 {

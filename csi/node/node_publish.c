@@ -190,8 +190,9 @@ static int publication_hide(struct csi_call *c, const char *target)
 }
 
 /*
- * Needs nothing but this node: neither the record nor any other node has to
- * be there. What the state has forgotten is known by its mount.
+ * Unpublish a volume. That needs nothing but this node: neither the record nor
+ * any other node has to be there. A publication that the state has forgotten is
+ * known by its mount.
  */
 int csi_node_unpublish_volume(struct csi_call *c, const void *in_, void *out)
 {
@@ -202,7 +203,7 @@ int csi_node_unpublish_volume(struct csi_call *c, const void *in_, void *out)
 	(void)out;
 	if (csi_inline_id_parse(in->volume_id, &c->id) == 0)
 		return csi_inline_unpublish(c, in);
-	/* What cannot be ours is not published. */
+	/* A volume that cannot be ours is not published. */
 	if (csi_id_parse(in->volume_id, &c->id) < 0)
 		return 0;
 	r = csi_lock(c, c->id.name);

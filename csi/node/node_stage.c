@@ -71,7 +71,7 @@ static int stage_give_group(struct csi_call *c,
 		record, volume_context_node(c->csi->volumes));
 	gid_t group;
 
-	/* Of what a guest has its runtime takes care. */
+	/* The runtime takes care of a guest's file system. */
 	if ((a && a->read_only) || volume_spec_direct(&record->spec) ||
 	    !capability_group(cap, &group))
 		return 0;
@@ -108,7 +108,7 @@ static int stage_check_path(struct csi_call *c, const char *path)
 {
 	struct stat st;
 
-	/* A dead mount is put right; a link is what the caller made. */
+	/* A dead mount is put right; a link is the caller's. */
 	if (stat(path, &st) < 0 && (errno == ENOENT || errno == ENOTDIR))
 		return csi_fail(c, RPC_FAILED_PRECONDITION,
 				"staging_target_path '%s' is no directory; "
@@ -240,8 +240,8 @@ int csi_node_stage_volume(struct csi_call *c, const void *in_, void *out)
 /* ---- NodeUnstageVolume ---- */
 
 /*
- * Is it attached there by us, although the state does not say so? A block
- * volume is attached nowhere in particular.
+ * Tell whether we attached the volume there, although the state does not say
+ * so. A block volume is attached nowhere in particular.
  */
 static int attached_there(struct csi_call *c, const char *path)
 {
@@ -301,7 +301,7 @@ int csi_node_unstage_volume(struct csi_call *c, const void *in_, void *out)
 	int r;
 
 	(void)out;
-	/* What cannot be ours is not staged. */
+	/* A volume that cannot be ours is not staged. */
 	if (csi_id_parse(in->volume_id, &c->id) < 0)
 		return 0;
 	r = csi_lock(c, c->id.name);

@@ -132,7 +132,10 @@ static void retry_later(struct item *item, const char *why)
 			    ((int64_t)RETRY_FIRST_MS << item->retries++);
 }
 
-/* Only what the record has here, whole: the rest is somebody's to finish. */
+/*
+ * Tell whether the record has the whole volume here: anything else is another
+ * call's to finish.
+ */
 static bool is_attached(struct csi *csi, const struct volume_record *record,
 			const node_state *state)
 {
@@ -232,7 +235,7 @@ static void scan_one(struct node_watch *w, const char *name)
 		item_repair(w, item);
 }
 
-/* All that is staged here, by the files there are. */
+/* Find all staged volumes, by their state files. */
 static void watch_scan(struct node_watch *w)
 {
 	DIR *dir = opendir(w->csi->state_dir);

@@ -214,8 +214,8 @@ bool publish_mount_exists(const struct csi *csi, const char *target)
 }
 
 /*
- * Is it the device of an extent that is attached here, but not of @volume?
- * One that nothing is known of may be what was this volume's.
+ * Tell whether the device is of an extent that is attached here, but not of
+ * @volume. An unknown device may have been this volume's.
  */
 static int is_of_another(const struct csi *csi, const struct mount_info *info,
 			 const char *volume, struct error *err)
@@ -240,7 +240,7 @@ static int is_of_another(const struct csi *csi, const struct mount_info *info,
 	return 0;
 }
 
-/* 0: what is mounted there may be taken away as this volume's. */
+/* Check that the mount there may be taken away as this volume's. 0: it may. */
 static int check_hidden(const struct csi *csi, const struct mount_info *info,
 			const char *volume, struct error *err)
 {
