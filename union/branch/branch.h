@@ -61,13 +61,13 @@ struct branch {
 	/* Where the next server finds that it is; borrowed; NULL: nowhere. */
 	atomic_bool *doubt_record;
 
-	pthread_mutex_t try_lock; /* of who tries it: branch_try.h */
+	pthread_mutex_t try_lock; /* held during a try: branch_try.h */
 	int64_t well_ns;          /* when that was begun and good; 0: never */
 
 	/* Two requests must not make the same directory on it at once. */
 	pthread_mutex_t clone_lock;
 
-	pthread_mutex_t space_lock;       /* of who asks for it */
+	pthread_mutex_t space_lock;       /* held while it is asked for */
 	_Atomic int64_t space_checked_ms; /* 0: never */
 	_Atomic uint64_t available, used; /* see branch_space() */
 };
@@ -79,9 +79,9 @@ struct branch_space {
 
 struct branch_table {
 	struct branch *items[BRANCH_MAX];
-	atomic_uint count; /* only grows: who sizes by it reads it once */
+	atomic_uint count; /* only grows: read it once to size by it */
 	uint64_t atime_said, atime_set; /* MOUNT_ATTR_*: see atime.h */
-	/* No longer at their places; somebody may look at them still. */
+	/* Branches no longer at their places, which may still be read. */
 	struct branch *replaced;
 };
 

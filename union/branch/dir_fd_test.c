@@ -65,7 +65,7 @@ static void change(void)
 	assert_int_equal(fchmod(mount_fd, 0700 | ++mode), 0);
 }
 
-/* Does dir_fd_stat() say what is so? */
+/* Is the result of dir_fd_stat() true? */
 static bool is_true(bool keeps)
 {
 	struct stat st, real;

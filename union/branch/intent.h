@@ -32,7 +32,7 @@ enum intent_kind {
 	INTENT_REPLACE,
 	INTENT_MOVE,
 	INTENT_MOVE_ALL, /* the record that counts, written last */
-	INTENT_SWAP,     /* as INTENT_MOVE; what is at the target comes back */
+	INTENT_SWAP,     /* as INTENT_MOVE; the target comes back */
 	INTENT_SWAP_ALL,
 	INTENT_RELOCATE,     /* of a file that moves between branches, a name */
 	INTENT_RELOCATE_ALL, /* that counts, for all of the same from_name */
@@ -47,7 +47,7 @@ struct intent {
 	struct handle from_dir; /* INTENT_MOVE and the like: there too */
 	struct handle to_dir;
 	unsigned other;          /* INTENT_REPLACE, INTENT_RELOCATE: branch */
-	struct handle other_dir; /* of what goes, and there */
+	struct handle other_dir; /* of the file that goes, and there */
 	struct handle replaced;
 	char from_name[NAME_MAX + 1]; /* but for INTENT_REPLACE;
 				       * INTENT_RELOCATE: in BRANCH_WORK_DIR */
@@ -76,7 +76,7 @@ int intent_begin(const struct branch *branch, uint64_t id,
 int intent_settle(const struct branch *branch, uint64_t id,
 		  const struct intent *intent);
 
-/* Remove what a crash left of that, before a mount. */
+/* Remove temporary files of intent_settle() after a crash, before a mount. */
 void intent_sweep(const struct branch *branch);
 
 /*
@@ -95,8 +95,8 @@ int intent_end(const struct branch *branch, uint64_t id, bool sync);
 bool intent_in_order(const struct branch *branch);
 
 /*
- * Before the union is mounted: finish or drop what a crash left on the
- * branches. Returns how many records there were, or -errno with @err.
+ * Finish or drop the records that a crash left on the branches, before the
+ * union is mounted. Returns how many there were, or -errno with @err.
  */
 int intent_recover(const struct branch_table *table, struct error *err);
 

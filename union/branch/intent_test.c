@@ -389,7 +389,7 @@ static void what_was_to_go_stays_when_a_part_fails(void **state)
 	assert_int_equal(intent_pending(table.items[0]), 0);
 }
 
-/* The only one, and what is to go is where none is. */
+/* A single part; the file to go is on a branch without one. */
 static void what_was_to_go_elsewhere_stays_when_the_part_fails(void **state)
 {
 	static const char *const dirs[][2] = {

@@ -20,7 +20,7 @@
 #define ARGUMENTS_MAX (2u << 20)  /* bytes; ARG_MAX, sysconf(3) */
 #define TABLE_MAX     (64u << 20) /* bytes of a table of mounts */
 
-/* A process of a union, and what its command line says. */
+/* A process of a union, and its command line. */
 struct process {
 	pid_t pid;
 	int dir; /* /proc/PID */
@@ -194,7 +194,7 @@ static const struct branch *find_ours(const struct search *s, int fd,
 	const struct branch *branch;
 	unsigned i;
 
-	end[end == path] = '\0'; /* what is left is the root's */
+	end[end == path] = '\0'; /* the rest is the root's path */
 	for (i = 0; root >= 0 && i < s->count; i++) {
 		branch = s->branches[i];
 		if (reads && !s->writes && branch->flags & BRANCH_RO)

@@ -170,7 +170,7 @@ static unsigned long reads(void)
 	return count;
 }
 
-/* Of 256 branches there are 256 mounts: not so many times so many lines. */
+/* 256 branches may have 256 mounts: 256 lines are read, not 256 times that. */
 static void the_table_is_read_once_however_many_branches(void **state)
 {
 	unsigned long before;

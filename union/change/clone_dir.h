@@ -26,7 +26,7 @@ int clone_dir(struct unionfs *fs, struct node *node, unsigned branch,
 int clone_dir_locked(struct unionfs *fs, struct node *node, unsigned branch,
 		     struct dir_fd **ret);
 
-/* Remove what a crash left unfinished in the branch's work directory. */
+/* Remove unfinished directories of a crash from the branch's work directory. */
 void clone_dir_sweep(const struct branch *branch);
 
 #endif

@@ -42,14 +42,14 @@
 #include <cmocka.h>
 
 #define BRANCHES 2
-#define OLD      1000000000 /* seconds, of what is there before */
-#define SET      900000000  /* and of what is set then: before that */
+#define OLD      1000000000 /* seconds, of the files before */
+#define SET      900000000  /* and of times set then: before that */
 
 /* The directories that are looked at: the root, "d" and "d/e", as there are. */
 #define DIRS 3
 static const char *const dir_paths[DIRS] = {"", "d", "d/e"};
 
-/* Of all processes of one act. */
+/* State of all processes of one act. */
 struct shared {
 	struct stat before[DIRS];
 };
@@ -272,7 +272,7 @@ static void start_first(const struct act *act)
 			shared->before[i] = seen(i);
 }
 
-/* As mount.c does it; nobody looks a name up before it is needed. */
+/* Go on as mount.c does; no name is looked up before it is needed. */
 static void go_on(void)
 {
 	struct error err = {0};
@@ -308,7 +308,7 @@ static void check_as_before(void)
 	}
 }
 
-/* As a setattr that comes again before what made a copy. */
+/* Set times as a setattr that comes again before the request for a copy. */
 static void set_times(const struct node *node)
 {
 	const struct timespec times[2] = {{.tv_sec = SET}, {.tv_sec = SET}};
@@ -358,7 +358,7 @@ static void do_next(const struct act *act)
 	check_set();
 	act->go();
 	check_set();
-	/* And as who knows nothing finds them. */
+	/* A server without that state finds them so, too. */
 	for (i = 1; i < DIRS; i++)
 		if (dirs[i])
 			find_dir(i);
@@ -458,8 +458,8 @@ static void times_stay_wherever_it_is_killed(void **context)
 }
 
 /*
- * A directory is cloned while what moves a file out of it has changed it, and
- * is asked for meanwhile.
+ * A directory is cloned after a move of a file out of it has changed it, and
+ * its stat is read meanwhile.
  */
 static void what_changes_quietly_is_not_cloned(void **unused)
 {

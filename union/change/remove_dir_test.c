@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A directory that goes, or gets another name, while somebody makes a copy of
- * it on another branch. Opening by handle needs root.
+ * A directory that goes, or gets another name, while another request makes a
+ * copy of it on another branch. Opening by handle needs root.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -152,7 +152,7 @@ static int end(pthread_t thread)
 	return (int)(intptr_t)r;
 }
 
-/* As clone_dir() makes it. */
+/* Make a copy as clone_dir() does. */
 static void make_copy(void)
 {
 	struct handle known = copy_handle(node_first(dir)), handle;

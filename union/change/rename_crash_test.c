@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Renames over two branches, and a loss of power at every point of them: what
- * was not synced is on the disk or not, in all the ways that a file system
- * may have it. The next mount must find all of a rename or nothing of it.
- * Two directories stand for branches; opening by handle needs root.
+ * Renames over two branches, and a loss of power at every point of them. An
+ * unsynced change is on the disk or not, in all the ways that a file system may
+ * do it. The next mount must find all of a rename or nothing of it. Two
+ * directories stand for branches; opening by handle needs root.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -49,7 +49,7 @@ struct change {
 	unsigned flags;
 	unsigned branch;
 	bool synced;
-	bool displaced; /* what had the new name is in the attic */
+	bool displaced; /* the file of the new name is in the attic */
 };
 
 static struct {
@@ -82,7 +82,7 @@ static bool powered(void)
 	return false;
 }
 
-/* The branch of the directory @fd, its root or what is in that. */
+/* Get the branch of the directory @fd, which is its root or in that. */
 static unsigned branch_of_dir(int fd)
 {
 	struct stat of, at;
@@ -364,7 +364,7 @@ static void make_names(const struct scene *scene)
 	}
 }
 
-/* Every name of both, in order; of one that is no directory what it is. */
+/* List every name of both, in order; for a file also which it is. */
 static void list_names(char *ret)
 {
 	static const char *const known[] = {"d", "e", "n", "x", "y"};
@@ -475,7 +475,7 @@ static int clear(void)
 	return 0;
 }
 
-/* In a process of its own: what it knows is lost like the power. */
+/* Try it in a process of its own: its memory is lost like the power. */
 static int try(const struct scene *scene, unsigned way)
 {
 	int status;

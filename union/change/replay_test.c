@@ -50,9 +50,9 @@
 #define REQUEST_MAX 4096
 #define MEMORY_SIZE (64u << 10)
 
-/* Of all processes of one act. */
+/* State of all processes of one act. */
 struct shared {
-	unsigned bad; /* what must not be given back was */
+	unsigned bad; /* wrong counts were given back */
 	unsigned drops;
 	const atomic_bool
 		*uncapped; /* in the process that serves; see act.uncaps */
@@ -96,7 +96,7 @@ static void branch_paths(char paths[2][80])
 		(void)snprintf(paths[i], sizeof(paths[i]), "%s/%d", top, i);
 }
 
-/* As fuse_threads.c does it. */
+/* Serve a request as fuse_threads.c does. */
 static void serve(void *data, size_t length)
 {
 	struct fuse_buf buf = {.mem = data, .size = length};
@@ -157,8 +157,8 @@ static void open_root(void)
 }
 
 /*
- * As a write through a descriptor of root begins. That the capability went is
- * remembered by the server, or its successor, until a setattr comes.
+ * Open and remove the capability, as a write through a descriptor of root
+ * begins. The server, or its successor, remembers that until a setattr comes.
  */
 static void open_and_uncap(void)
 {
@@ -278,7 +278,7 @@ static bool peek(pid_t pid, const atomic_bool *at)
 	errno = 0;
 	word = ptrace(PTRACE_PEEKDATA, pid, at, NULL);
 	assert_int_equal(errno, 0);
-	memcpy(&is, &word, sizeof(is)); /* what is at its lowest address */
+	memcpy(&is, &word, sizeof(is)); /* the bytes at its lowest address */
 	return is;
 }
 
@@ -310,7 +310,7 @@ static unsigned trace(pid_t pid, unsigned kill_at, bool *ret_killed)
 	return stops;
 }
 
-/* The answer to the request; what else is told is passed over. */
+/* Take the answer to the request; notifications are passed over. */
 static bool take_reply(struct reply *ret)
 {
 	memset(ret, 0, sizeof(*ret));

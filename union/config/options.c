@@ -546,8 +546,8 @@ static void set_defaults(struct union_options *options)
 }
 
 /*
- * As fstab has it, so that mount(8) finds that it is mounted; unless mount(2)
- * does not take so long a one.
+ * Set the source of the mount as in fstab, so that mount(8) finds it mounted.
+ * "trib-union" takes the place of a source too long for mount(2).
  */
 static int set_source(struct union_options *options, struct error *err)
 {
@@ -584,8 +584,10 @@ int union_options_parse(int argc, char **argv, struct union_options *ret,
 	if ((ret->shared || ret->numbers.calc == INODE_CALC_PATH) &&
 	    ret->cache_timeout == TIMEOUT_DEFAULT)
 		ret->cache_timeout = 0;
-	/* A server's mount may be dead until it serves: one that goes on must
-	 * not look for what matches a pattern. */
+	/*
+	 * A server's mount may be dead until it serves. So a server that goes
+	 * on must not look for matches of a pattern.
+	 */
 	ret->lists_later = ret->supervisor_fd >= 0;
 	r = copy_text(&ret->list, words[0], err);
 	if (r == 0)

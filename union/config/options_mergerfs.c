@@ -29,7 +29,10 @@ static const struct row {
 	{"dropcacheonclose", "true|false", "true or false"},
 	{"direct-io-allow-mmap", "true|false", "true or false"},
 	{"ignorepponrename", "true|false", "true or false"},
-	/* The kernel's NFS server opens what its client has just made. */
+	/*
+	 * The kernel's NFS server can open a file that its client has just
+	 * made.
+	 */
 	{"nfsopenhack", "off|git|all", "off, git or all"},
 	{"link-exdev", ANY, NULL},
 	{"rename-exdev", ANY, NULL},

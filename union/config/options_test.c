@@ -141,7 +141,7 @@ static void branches_have_flags_and_escapes(void **state)
 	assert_string_equal(options.branches[3].path, "/e");
 }
 
-/* The union may be among what matches, and dead. */
+/* The union may be among the matches, and dead. */
 static void a_server_with_a_holder_looks_for_no_match(void **state)
 {
 	(void)state;
@@ -369,7 +369,7 @@ static void options_of_mergerfs_have_both_spellings(void **state)
 	assert_int_equal(options.threads, 5);
 	assert_int_equal(options.cache_timeout, 8);
 	assert_int_equal(options.statfs_ignore, BRANCH_RO | BRANCH_NC);
-	/* With what was written, and the reason. */
+	/* The error has the word as written, and the reason. */
 	refused("option 'posix_acl=false': ACLs",
 		PARSE("-o", "posix_acl=false", "/a", "/mnt"));
 	refused("option 'pin_threads=R1L': threads",
@@ -597,7 +597,7 @@ static void what_is_so_already_may_be_said_again(void **state)
 	union_change_done(&some);
 }
 
-/* What mount(8) leaves out ends; what it repeats is nothing. */
+/* Options that mount(8) leaves out end; those it repeats change nothing. */
 static void a_whole_list_is_what_there_is_to_be(void **state)
 {
 	struct mount_words now, to = {0};

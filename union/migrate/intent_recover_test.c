@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Branches that fail while a server goes on with what interrupted renames left
- * on them. Two directories stand for branches; opening by handle needs root.
+ * Branches that fail while a server goes on with interrupted renames on them.
+ * Two directories stand for branches; opening by handle needs root.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -197,7 +197,7 @@ static void goes_on_without_one_that_cannot_be_changed(void **state)
 	assert_true(is_moved());
 }
 
-/* "e" on branch 1 is "d" again, by somebody who uses the union. */
+/* Name "e" on branch 1 "d" again, as a user of the union. */
 static void rename_back(void)
 {
 	assert_true(is_there(1, "e"));
@@ -209,7 +209,7 @@ static void what_was_finished_is_not_done_once_more(void **state)
 	(void)state;
 	assert_int_equal(mkdirat(root_of(0), BRANCH_WORK_DIR, 0700), 0);
 	write_down(1, INTENT_MOVE_ALL);
-	/* As left by one that was killed in the middle of noting that. */
+	/* A server was killed in the middle of this note. */
 	assert_int_equal(symlinkat("cut short", root_of(1),
 				   BRANCH_WORK_DIR "/settled-7"),
 			 0);

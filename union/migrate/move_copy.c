@@ -13,7 +13,7 @@
 #include "union/sys/inode_number.h"
 #include "union/view/btime.h"
 
-#define PASSES   16           /* over what changes while it is copied */
+#define PASSES   16           /* over parts that change meanwhile */
 #define LAST     (4u << 20)   /* bytes that are copied while others wait */
 #define LAST_MAX (256u << 20) /* of a file written as fast as it is copied */
 
@@ -135,7 +135,7 @@ int moved_finish_copy(struct moved *m)
 
 	if (r == 0 && fstat(m->old_fd, &m->st) < 0)
 		r = -errno;
-	if (S_ISLNK(m->st.st_mode)) /* by us: see make_special() */
+	if (S_ISLNK(m->st.st_mode)) /* by the server: see make_special() */
 		m->st.st_atim = accessed;
 	if (r == 0 && regular && ftruncate(m->copy_fd, m->st.st_size) < 0)
 		r = -errno;

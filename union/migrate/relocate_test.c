@@ -126,7 +126,7 @@ static void prepare(unsigned count)
 	assert_int_equal(handle_get(dirs[0][0], "x", &file.old), 0);
 }
 
-/* Nothing of ours is left but what is to stay. */
+/* No file of the union is left but a stub that is to stay. */
 static void assert_tidy(bool stub)
 {
 	auto_close int from = branch_work_dir(table.items[0]);

@@ -50,7 +50,7 @@ struct room_branch {
 	bool nudging;       /* that is not done yet */
 	unsigned lost;      /* nudge.lost when it began */
 	bool wrote;         /* one asked since, and may go on */
-	bool making;        /* without the lock; who asks waits */
+	bool making;        /* without the lock; callers wait */
 	uint64_t available; /* at the last look */
 	int64_t look_ms;    /* not before, unless room is wanted; clock_ms() */
 
@@ -450,7 +450,7 @@ static void walk(struct making *m)
 	r = walk.least > 1 ? drain_walk(&walk) : 0;
 	walk.least = 1;
 	if (r != -ECANCELED)
-		(void)drain_walk(&walk); /* what can be moved is */
+		(void)drain_walk(&walk); /* it moves all it can */
 	dir_fd_changes_end();
 }
 

@@ -70,7 +70,7 @@ struct move_lock_hold {
 };
 int move_lock_close(struct move_lock *gate, const uint64_t *ids, size_t count,
 		    struct move_lock_hold *ret);
-void move_lock_open(struct move_lock_hold *hold); /* what is not held is fine */
+void move_lock_open(struct move_lock_hold *hold); /* nothing held is fine */
 
 /*
  * Wait until every request that is being served now, and every move that holds

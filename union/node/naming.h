@@ -23,7 +23,7 @@ static inline void naming_end(struct node *dir, bool done)
 	atomic_fetch_sub(&node_dir(dir)->naming, 1);
 }
 
-#define NAMING_NOW UINT64_MAX /* somebody changes names */
+#define NAMING_NOW UINT64_MAX /* names are being changed */
 
 /*
  * Get a number that stays the same as long as nobody changes names; or

@@ -63,7 +63,7 @@ struct node_table {
 	uint64_t copies, nodes;
 	uint64_t asleep; /* of the nodes: nobody has them, see node_sleep.h */
 	bool takes_over; /* copies: see node_intern(); set before use */
-	void (*forget_names)(uint64_t node); /* NULL; of what is asleep */
+	void (*forget_names)(uint64_t node); /* NULL; of a node asleep */
 	struct node_sleepers sleepers;
 	struct node_lost *lost; /* see node_lost.h */
 	size_t lost_size;

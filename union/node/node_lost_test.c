@@ -70,7 +70,7 @@ static bool is_open(int fd)
 	return fcntl(fd, F_GETFD) >= 0;
 }
 
-/* Of the file, for which the kernel gave back one; it is noted once. */
+/* Take the note of the file, after a FORGET of one: there is only one. */
 static struct node_lost take_one(void)
 {
 	struct node_lost *lost, one;
@@ -177,7 +177,7 @@ static void what_is_open_or_held_stays(void **unused)
 	assert_false(is_open(fd));
 }
 
-/* Of its own nothing is lost. */
+/* A server notes no node of its own. */
 static void nothing_of_this_server_is_noted(void **unused)
 {
 	static const struct node_found other = {0, {.length = 1, .data = "o"}};

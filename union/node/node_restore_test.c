@@ -103,7 +103,7 @@ static void use(struct node_table *t, unsigned file, uint32_t random)
 	node_let_go(t, node);
 }
 
-/* The same each time for the same @seed. */
+/* The same @seed gives the same numbers. */
 static void step(struct node_table *t, uint32_t *seed)
 {
 	uint32_t random = next(seed);
@@ -187,7 +187,7 @@ static void restore(struct node_table *t, struct state *of)
 	assert_int_equal(node_restore(t), 0);
 }
 
-/* What a server that is killed now leaves. */
+/* Copy the state that a server killed now would leave. */
 static void copy_state(struct state *ret)
 {
 	const struct state_header *header = state.header;
@@ -436,7 +436,7 @@ static void check_between(struct node_table *before, struct node_table *after,
 				       node_get(found, id)));
 }
 
-/* What @seed does in so many steps. */
+/* Do so many steps by @seed. */
 static void run_plain(struct node_table *plain, uint32_t seed, unsigned count)
 {
 	assert_int_equal(node_table_init(plain, 100, NULL), 0);

@@ -209,7 +209,7 @@ static void many_names_come_and_go(void **state)
 
 #define COUNTED 100000 /* names */
 
-/* Of the heap and of the state memory, by now. */
+/* Count the bytes of the heap and of the state memory. */
 static uint64_t bytes_taken(void)
 {
 	struct mallinfo2 heap = mallinfo2();
@@ -389,7 +389,7 @@ static void what_was_forgotten_last_is_found_again(void **state)
 	node_forget(&table, id[0], 1);
 	node_forget(&table, id[1], 1);
 	assert_int_equal(node_count(&table), 3);
-	/* By its id, as who has a handle asks, and by its inode. */
+	/* Find it by its id, as with a file handle, and by its inode. */
 	node = node_hold_id(&table, id[0]);
 	assert_ptr_equal(node, nodes[0]);
 	assert_int_equal(node->generation, generation[0]);

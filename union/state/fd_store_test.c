@@ -184,7 +184,7 @@ static void asks_to_be_replaced_and_is_told_why_not(void **state)
 	assert_int_equal(fd_store_ask_replace(60000, &err), -ENOTCONN);
 }
 
-/* As one that is older does, which does not know what it is asked. */
+/* An older supervisor does not know the message. */
 static void waits_no_longer_than_it_may_for_a_holder_that_is_silent(
 	void **state)
 {

@@ -39,9 +39,11 @@ struct node_file {
 	unsigned opens;    /* open files */
 	unsigned rw_opens; /* of them O_RDWR: what they map may be written */
 	unsigned writers;  /* of them O_RDWR or O_WRONLY */
-	/* While it is mapped (below): of unseen_keep(), the last answer, how
-	 * many were alike, and when it was, in ms. Else unseen.c: to whom was
-	 * said what is kept. */
+	/*
+	 * While it is mapped (below): of unseen_keep(), the last answer, the
+	 * number of equal ones, and its time in ms. Else of unseen.c: the
+	 * thread that got an answer to keep.
+	 */
 	union {
 		struct {
 			uint32_t said : 13, alike : 3, said_at : 16;
@@ -55,17 +57,20 @@ struct node_dir {
 	/* Kept: branch_doubt_mark() of when it may have had a copy that could
 	 * not be found; 0: never. */
 	atomic_uint doubt;
-	/* Ours, all that follow. See naming.h: how often names in it were
-	 * changed, and who does that now; never more than there are threads. */
+	/*
+	 * Ours, all that follow. See naming.h: the number of changes of names
+	 * in it, and of threads that change names now (so it fits a short).
+	 */
 	atomic_uint named;
 	atomic_ushort naming;
-	/* See subdirs.h: who changes them now, how often they changed, and how
-	 * many there are; -1: not counted. */
+	/*
+	 * See subdirs.h: requests that change them now, the number of changes,
+	 * and of subdirectories; -1: not counted.
+	 */
 	uint16_t subdir_changing;
 	unsigned subdir_changes;
 	int32_t subdirs;
-	unsigned streams; /* listings of one branch that somebody is in the
-			   * middle of */
+	unsigned streams; /* unfinished listings of one branch */
 };
 
 struct node {
@@ -81,17 +86,19 @@ struct node {
 	 * of the next that is. */
 	atomic_uint copies;
 	uint32_t holds; /* ours: beside the kernel's; the table's lock */
-	/* Ours: of what was removed and may still be in use: its first copy,
+	/*
+	 * Ours: the first copy of a removed inode that may still be in use,
 	 * O_PATH; owned. -1: none. Set once, and taken when nobody knows the
-	 * node any more. */
+	 * node any more.
+	 */
 	atomic_int buried_fd;
 	uint16_t type;        /* constant: S_IFMT bits */
 	bool sleeper;         /* ours: in the table's ring; the table's lock */
 	bool known_before;    /* ours: by an earlier server: node_lost.h */
 	bool passthrough;     /* ours: how all of its open files are open */
 	atomic_bool passed;   /* kept: it was passed through: file_in_use.h */
-	atomic_bool mapped;   /* kept: it may be mapped to write, by who has it
-			       * open or has closed it: unseen.h */
+	atomic_bool mapped;   /* kept: it may be mapped to write, also after
+			       * a close: unseen.h */
 	atomic_bool uncapped; /* kept: its file capability was removed, and
 			       * nothing was set since */
 	union {

@@ -21,7 +21,7 @@
 struct open_entry;
 
 struct open_table {
-	pthread_mutex_t lock; /* guards what follows */
+	pthread_mutex_t lock; /* guards the members below */
 	struct open_entry *_Atomic chunks[OPEN_CHUNK_MAX]; /* read without it */
 	uint64_t used; /* places below were */
 	_Atomic uint64_t serial, *next_serial;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The memory of requests that are done once, when who writes it is killed:
- * after each instruction of one request, and at any moment of many.
+ * The memory of requests that are done once, after a kill of its writer. The
+ * kill comes after each instruction of one request, and at any moment of many.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -137,7 +137,7 @@ static void every_instruction_leaves_the_truth(void **state)
 #define THREADS 4
 #define KILLS   40
 
-/* What each thread was at, as it says itself. */
+/* The work of each thread, as it notes itself. */
 struct diary {
 	_Atomic uint64_t unique;
 	_Atomic uint32_t stage; /* enum stage; of that request */

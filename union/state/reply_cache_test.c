@@ -229,7 +229,7 @@ static void takes_what_it_can_of_damaged_memory(void **state)
 			 0);
 	assert_int_equal(reply_cache_slots_missing(&slots), 1);
 	assert_non_null(reply_cache_slots_find(&slots, 6));
-	/* Of another layout: nothing of it is believed. */
+	/* Memory of another layout is not believed. */
 	memset(memory, 0x11, REPLY_CACHE_KIT_MEMORY_SIZE);
 	assert_int_equal(reply_cache_slots_open(
 				 memory, REPLY_CACHE_KIT_MEMORY_SIZE, &slots),

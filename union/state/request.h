@@ -21,11 +21,11 @@ struct request_note {
 	uint32_t opcode;
 	uint32_t pid;          /* of the thread that asks; 0: not known here */
 	bool kills_privileges; /* drop setuid, setgid: see request_decode() */
-	bool of_cache;         /* a write by the kernel, of what was mapped */
+	bool of_cache;         /* a write by the kernel, of mapped pages */
 	bool wants_nothing;    /* a setattr without a wish */
 	bool unnamed;          /* a create that is to have no name */
 	bool wants_birth;      /* a getattr to be answered as in statx.h */
-	uint64_t init_flags;   /* of FUSE_INIT: what the kernel offers */
+	uint64_t init_flags;   /* of FUSE_INIT: the kernel's offers */
 	/* Nodes that the request is about: see move_lock_request_nodes(). */
 	uint64_t nodes[2];
 	unsigned node_count;

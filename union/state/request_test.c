@@ -72,7 +72,7 @@ static void offered_flags_are_put_together(void **state)
 	in.flags = FUSE_ASYNC_READ; /* then flags2 is not meant */
 	note = decode(FUSE_INIT, &in, sizeof(in));
 	assert_int_equal(note.init_flags, FUSE_ASYNC_READ);
-	/* As kernels before 5.17 send it. */
+	/* Kernels before 5.17 send this length. */
 	note = decode(FUSE_INIT, &in, 16);
 	assert_int_equal(note.init_flags, FUSE_ASYNC_READ);
 }

@@ -27,7 +27,7 @@
 #include "union/sys/branch_flags.h"
 #include "union/sys/stats.h"
 
-#define STATE_VERSION         11  /* of what the records mean */
+#define STATE_VERSION         11  /* of the meaning of records */
 #define STATE_INIT_MAX        256 /* bytes; of a FUSE_INIT request */
 #define STATE_NODE_MAX        (UINT64_C(1) << 28)
 #define STATE_COPY_MAX        (UINT64_C(1) << 29)
@@ -38,11 +38,11 @@
 
 struct state_header {
 	char magic[8];
-	uint32_t layout; /* state_layout() of who made it */
+	uint32_t layout; /* state_layout() of its maker */
 	uint32_t init_length;
 	_Atomic uint64_t nodes_used, copies_used, opens_used; /* those below */
 	_Atomic uint64_t next_generation;                     /* of nodes */
-	_Atomic uint64_t next_serial; /* of what is open */
+	_Atomic uint64_t next_serial; /* of open files */
 	_Atomic uint64_t next_token;  /* of kept descriptors: fd_store.h */
 	_Atomic uint64_t min_free;    /* bytes; of the union */
 	_Atomic uint64_t said;        /* mount_strict_said() */

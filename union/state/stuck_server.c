@@ -32,7 +32,7 @@ static struct dying {
 	uint64_t met[SETS]; /* branches, as bits */
 } all[FD_STORE_STUCK_MAX];
 static unsigned count;
-static const struct state *left; /* what they left; borrowed */
+static const struct state *left; /* state of dead servers; borrowed */
 
 /* Get the process of a pidfd; 0: it has ended. See pidfd_open(2). */
 static pid_t pid_of(int pidfd)
@@ -85,7 +85,7 @@ static bool add_branches_on(const struct state *state, int mount, uint64_t *set)
 	return any;
 }
 
-/* Add all branches that the thread noted for what it does. */
+/* Add all branches that the thread noted for its present request. */
 static bool add_met(struct dying *dying, const struct state_thread *thread)
 {
 	uint64_t set, any = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A server was killed, and a thread of it hangs: what the next one learns. */
+/* The next server learns of a killed one, of which a thread hangs. */
 #include "union/state/stuck_server.h"
 
 #include <setjmp.h>
@@ -71,7 +71,7 @@ static void by_path(const struct hang_fs *at)
 	(void)mkdir(path, 0700);
 }
 
-/* As the supervisor does. */
+/* Tell of the process, as the supervisor does. */
 static void tell_of(pid_t process)
 {
 	auto_close int pidfd = pidfd_open(process, 0);

@@ -13,7 +13,7 @@ void thread_branches_start(struct state *kept)
 	atomic_store(&state, kept);
 }
 
-/* A record is free while it is of no thread; what it met is cleared before. */
+/* Claim a record of no thread; its branches were cleared before. */
 static bool claim(struct state_thread *thread, int32_t tid)
 {
 	int32_t none = 0;

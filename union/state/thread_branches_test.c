@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What threads were calling, and what the next server makes of it. */
+/* The branches that threads were calling, as the next server reads them. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -16,8 +16,8 @@ struct copy_pace {
 };
 
 /*
- * Make bytes [@at, @end) of the file @to as those of @from; what lies past
- * the end of @from is left out. Lengths are not changed but by data.
+ * Make bytes [@at, @end) of the file @to as those of @from; bytes past the end
+ * of @from are left out. Lengths are not changed but by data.
  *
  * @fresh  nothing is there yet in @to
  * @pace   NULL: none

@@ -37,7 +37,7 @@ int handle_get_on(int dirfd, const char *name, struct handle *ret,
 		  int *ret_mount);
 
 /*
- * Open what @handle names on the mount of @mount_fd. O_CLOEXEC is added.
+ * Open the inode of @handle on the mount of @mount_fd. O_CLOEXEC is added.
  * Returns a descriptor, or -ESTALE when the inode is no more.
  */
 int handle_open(int mount_fd, const struct handle *handle, int flags);

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-/* SIGXFSZ ends who makes a larger one. */
+/* SIGXFSZ ends a process that makes a larger file. */
 static void the_memory_is_made_though_files_are_to_be_small(void **unused)
 {
 	struct state state = {0};

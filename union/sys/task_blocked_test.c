@@ -31,7 +31,7 @@ static int done(void **state)
 	return 0;
 }
 
-/* Until we let go. */
+/* Wait until the test lets go. */
 static int wait_for_end(void *context)
 {
 	char byte;

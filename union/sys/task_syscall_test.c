@@ -61,14 +61,14 @@ static void by_path(const struct hang_fs *at)
 	(void)mkdir(path, 0700);
 }
 
-/* Of a call, it has a thread for itself. */
+/* Look at a call, which has a thread for itself. */
 static enum in_call look_at(void (*call)(const struct hang_fs *fs), int *mounts)
 {
 	pid_t thread, pid = hang_process(&fs, call, &thread);
 	enum in_call r = task_syscall_get(pid, thread, mounts);
 	int none[2];
 
-	/* Of the one that has ended nothing comes any more. */
+	/* A thread that has ended calls for nothing more. */
 	assert_int_equal(task_syscall_get(pid, pid, none), IN_CALL_NONE);
 	return r;
 }

@@ -12,7 +12,7 @@
 
 struct dir_change {
 	struct unionfs *fs;
-	const char *xattr; /* what changes; NULL: owner, mode and times */
+	const char *xattr; /* that changes; NULL: owner, mode and times */
 	unsigned count;
 	struct dir_change_copy *copies; /* NULL: there is one, or no file */
 };

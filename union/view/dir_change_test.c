@@ -134,7 +134,7 @@ static void has_value(unsigned branch, const char *value)
 		assert_string_equal(got, value);
 }
 
-/* What one had and the other had not. */
+/* One copy had the attribute, the other had not. */
 static void so_it_is_with_an_attribute(void **state)
 {
 	char path[PROC_PATH_MAX];

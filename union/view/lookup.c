@@ -157,7 +157,7 @@ static int intern_dir(struct unionfs *fs, int dirfd, const char *name,
 struct dir_search {
 	struct node_found *found;
 	unsigned count;
-	bool damaged;   /* a copy of the directory, or what it has */
+	bool damaged;   /* a copy of the directory, or a name in it */
 	struct stat st; /* of the first */
 };
 

@@ -26,8 +26,8 @@ struct name_filter {
 		known[BRANCH_MAX / 64]; /* branches all of whose names are in */
 	struct name_hash_set set;
 	bool reading;
-	bool outdated;   /* what is being read is not to count */
-	unsigned makers; /* who make names in it that a reading may miss */
+	bool outdated;   /* the present reading is not to count */
+	unsigned makers; /* requests whose names a reading may miss */
 	unsigned asked;  /* copies, by lookups, since it was read last */
 	/* node_copies_changed() when all copies were known; 0: they were not */
 	uint64_t whole;

@@ -61,7 +61,7 @@ static void nothing_is_known_of_a_branch_that_is_forgotten(void **state)
 	assert_true(name_filter_may_have(&dir, "b", 3));
 	assert_true(name_filter_may_have(&dir, "a", 4));
 	assert_false(name_filter_may_have(&dir, "b", 4));
-	name_filter_begin(&fs, &dir, 3); /* read anew: what was there is not */
+	name_filter_begin(&fs, &dir, 3); /* read anew: the old names are gone */
 	assert_false(name_filter_may_have(&dir, "a", 3));
 }
 

@@ -50,7 +50,7 @@ static int teardown(void **state)
 	return rmdir(path);
 }
 
-/* As who makes something in it does: its times are those of now. */
+/* Set the present times, as a new name does. */
 static void change(void)
 {
 	assert_int_equal(mkdirat(fd, "new", 0700), 0);
@@ -111,7 +111,7 @@ static void nothing_is_seen_of_two_at_once_whoever_ends_first(void **state)
 #define THREADS 4
 #define ROUNDS  100
 
-/* As thread @context: with a name of its own. */
+/* Change it as thread @context, with a name of its own. */
 static void *change_again_and_again(void *context)
 {
 	const char name[] = {(char)('a' + *(const int *)context), '\0'};

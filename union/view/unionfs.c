@@ -170,7 +170,7 @@ void unionfs_found_at(const struct unionfs *fs, const struct node *node,
 		      const struct branch *branch, int fd, const char *name)
 {
 	char path[PATH_MAX];
-	uint64_t number = 0; /* what was there before may be another node's */
+	uint64_t number = 0; /* the old number may be of another node */
 
 	if (fs->numbers.calc != INODE_CALC_PATH)
 		return;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The mounted union: what every operation shares. */
+/* The mounted union: the state that all operations share. */
 #ifndef UNION_UNIONFS_H
 #define UNION_UNIONFS_H
 
@@ -18,7 +18,7 @@
 #include "union/sys/stats.h"
 
 struct unionfs {
-	struct state *state; /* see handover.h; NULL: it dies with us */
+	struct state *state; /* see handover.h; NULL: it dies with the server */
 	struct branch_table branches;
 	struct node_table nodes;
 	struct open_table opened; /* of struct open_file and struct dir */
@@ -26,12 +26,12 @@ struct unionfs {
 	struct policy_set policies;
 	_Atomic uint64_t min_free; /* bytes; of branches without their own */
 	unsigned statfs_ignore; /* flags of branches that count as full there */
-	double timeout;         /* seconds the kernel may keep what we say */
+	double timeout;         /* seconds the kernel may keep answers */
 	atomic_bool read_only;  /* all branches are BRANCH_RO: remounted.h */
 	bool shared;            /* others change the branches, too */
 	atomic_bool syncs, dirsyncs; /* see durable.h */
 	struct inode_shown numbers;  /* how they are shown */
-	bool hides_capabilities;     /* of files, to who asks for them */
+	bool hides_capabilities;     /* of files, from callers that ask */
 	bool lists_quietly;          /* though a failed branch has more names */
 	bool forgets_nothing;        /* all nodes are kept: see node_sleep.h */
 	int64_t branch_timeout_ms;   /* see watchdog.h; 0: never */

@@ -21,7 +21,7 @@ static struct branch branch;
 static struct node *node;
 static char top[32], path[64];
 
-/* A file on a branch, known to us, that the kernel passes through. */
+/* Make a known file on a branch, which the kernel passes through. */
 static int setup(void **state)
 {
 	struct node_found found = {.branch = 0};
@@ -99,7 +99,7 @@ static void nobody_is_told_to_forget_what_was_said_to_who_opens(void **state)
 	assert_true(opens(0, true));
 	closes();
 	is_told(1);
-	assert_false(opens(2, false)); /* who only writes maps nothing */
+	assert_false(opens(2, false)); /* a mere writer maps nothing */
 	assert_false(unseen_may_change(&fs, node));
 }
 
@@ -126,7 +126,7 @@ static void an_answer_is_kept_after_as_many_that_were_alike(void **state)
 
 	(void)state;
 	(void)opens(1, true);
-	/* Again where somebody kept us from asking in time. */
+	/* Try again if other processes delayed the questions. */
 	do {
 		assert_true(unseen_keep(&fs, node, &other) == 0);
 		for (i = 0; i < UNSEEN_ALIKE; i++)
