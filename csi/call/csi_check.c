@@ -24,10 +24,7 @@ enum kind {
 #define OPTIONAL false
 #define REQUIRED true
 
-/*
- * A rule of a field. @code: the answer to a caller that broke it; 0:
- * INVALID_ARGUMENT.
- */
+/* A field's rule. @code: when it is broken; 0: INVALID_ARGUMENT. */
 static const struct rule {
 	const ProtobufCMessageDescriptor *message;
 	const char *field;
