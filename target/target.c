@@ -25,7 +25,7 @@
 #define CONNECTIONS_DEFAULT_MAX 1024
 #define BUFFER_LIMIT_DEFAULT    (UINT64_C(64) << 20) /* bytes, of a loop */
 
-/* One thread with its loop and its connections. */
+/* A thread with its loop and its connections. */
 struct worker {
 	struct target *target;
 	struct loop *loop;
@@ -495,7 +495,7 @@ void target_export_grow(struct target *target, const char *name, uint64_t size)
 
 		(void)loop_call(worker->loop, growth_run, &growth);
 	}
-	/* Last: initiators that are told can use what they are told of. */
+	/* Last: initiators that are told can use the new size at once. */
 	iscsi_table_grow(target->iscsi, name, size);
 }
 

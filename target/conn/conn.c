@@ -192,7 +192,7 @@ static int message_next(struct conn *conn)
 	return conn->message.msg_iovlen > 0;
 }
 
-/* All of conn->message has gone out, or none of it ever will. */
+/* End conn->message, all of which has gone out, or never will. */
 static void message_end(struct conn *conn, bool gone)
 {
 	if (gone)
@@ -266,7 +266,7 @@ static bool may_receive(const struct conn *conn)
 	       conn->ops->has_room(conn);
 }
 
-/* Where the next payload is received; NULL: into the buffer. */
+/* Return the place where the next payload is received; NULL: the buffer. */
 static void *payload_room(const struct conn *conn, uint32_t *ret_length)
 {
 	return receiver_is_empty(&conn->in)

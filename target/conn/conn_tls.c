@@ -11,7 +11,7 @@
 /* Replies shorter than this share a record, bytes. */
 #define GATHER_MAX 16384u
 
-/* Bytes that came in plain text are not what the peer says by TLS. */
+/* The error of bytes in plain text, which the peer did not say by TLS. */
 static const char bytes_between[] = "bytes between STARTTLS and TLS";
 
 void conn_tls_begin(struct conn *conn)
@@ -41,7 +41,9 @@ void conn_tls_receive(struct conn *conn)
 
 /* ---- in ---- */
 
-/* True: it is done, and what is behind it can be read. */
+/*
+ * Go on with the handshake. True: it is done, and bytes behind it can be read.
+ */
 static bool tls_handshake(struct conn *conn)
 {
 	struct error err = {0};

@@ -80,7 +80,10 @@ int export_name_check(const char *name, struct error *err)
 	return 0;
 }
 
-/* What an export is to one connection; the rest of @spec is borrowed. */
+/*
+ * Fill in the export's properties for one connection; the rest of @spec is
+ * borrowed.
+ */
 static void export_fill(struct export_object *export,
 			const struct target_export *spec)
 {

@@ -6,7 +6,7 @@
 #include "base/clock.h"
 #include "target/export/export_table_internal.h"
 
-/* For what was received to be taken up; ours. */
+/* Time for received requests to be taken up; ours. */
 #define CATCH_UP_MS 1000
 
 uint64_t export_table_round(const struct export_table *table)
@@ -49,7 +49,10 @@ int export_table_settle(struct export_table *table, struct export_user *user)
 	return r;
 }
 
-/* Somebody has waited for it for too long. The lock is held. */
+/*
+ * Tell whether another user has waited for @user for too long. The lock is
+ * held.
+ */
 static bool holds_up(const struct export_user *user)
 {
 	const int64_t before_ms = clock_ms() - CATCH_UP_MS;

@@ -15,8 +15,10 @@ const char *export_op_name(enum export_op op)
 	return names[op];
 }
 
-/* One thread writes; others may read meanwhile, and see a whole value, old or
- * new. */
+/*
+ * Count in one thread. Others may read meanwhile, and see a whole value, old or
+ * new.
+ */
 static void stats_count(uint64_t *counter, uint64_t n)
 {
 	__atomic_store_n(counter, *counter + n, __ATOMIC_RELAXED);

@@ -83,7 +83,7 @@ static bool same_unit(const struct unit *a, const struct unit *b)
 	       a->removable == b->removable && a->thin == b->thin;
 }
 
-/* May @user go on under what the entry says now? */
+/* Tell whether @user may go on under the entry's present export. */
 static bool user_ok(const struct export_entry *entry,
 		    const struct export_user *user)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a peer may log in to, and find there. */
+/* Targets that a peer may log in to, and the LUNs that it finds there. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@ static bool target_admits(struct iscsi_table *table,
 	return false;
 }
 
-/* There is a target of that name, but for the epoch. */
+/* Tell whether there is a target of that name, but for the epoch. */
 static bool other_epoch(const struct iscsi_table *table, const char *name)
 {
 	for (struct iscsi_target *p = table->targets; p; p = p->next)

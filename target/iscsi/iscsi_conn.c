@@ -38,7 +38,7 @@ static void conn_payload_came(struct conn *base, uint32_t n)
 		conn->writing = NULL;
 }
 
-/* What of it is in the buffer. */
+/* Take the payload's bytes that are in the buffer. */
 static bool payload_take(struct iscsi_conn *conn)
 {
 	struct receiver *in = &conn->base.in;
@@ -282,7 +282,10 @@ static void conn_grow(struct conn *base, const char *name, uint64_t size)
 		(void)conn_export_grow(&lun->use, name, size);
 }
 
-/* Where the peer has reached us, as TargetAddress has it (RFC 7143 13.8). */
+/*
+ * Write the address where the peer reached us, as in TargetAddress (RFC 7143
+ * 13.8).
+ */
 static void portal_format(struct iscsi_conn *conn)
 {
 	union {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a session does, as the owner of an export is told (export_stats.h). */
+/* Statistics of a session, for the owner of an export (export_stats.h). */
 #include <stdio.h>
 #include <string.h>
 

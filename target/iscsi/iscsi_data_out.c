@@ -209,7 +209,7 @@ bool iscsi_payload_tells(const struct iscsi_session *session)
 	       task->state == ISCSI_TASK_COLLECTING;
 }
 
-/* Where data may go that is not asked for. */
+/* Return the end of the bytes that may come without being asked for. */
 static uint32_t unsolicited_end(const struct iscsi_session *session,
 				const struct iscsi_task *task)
 {
@@ -217,8 +217,8 @@ static uint32_t unsolicited_end(const struct iscsi_session *session,
 }
 
 /*
- * What should have come before is lost, as if its digest had been wrong (RFC
- * 7143 7.9): the command fails, the connection goes on.
+ * Fail a command whose data came out of sequence. The missing data is lost, as
+ * if its digest had been wrong (RFC 7143 7.9). The connection goes on.
  */
 static void out_of_sequence(struct iscsi_task *task,
 			    const struct iscsi_pdu *pdu)

@@ -26,7 +26,7 @@ static bool has_room(const struct iscsi_batch *batch)
 	       batch->n_iov + IOV_ROOM <= ISCSI_BATCH_IOV;
 }
 
-/* Bytes in front of what comes next, joined with those before. */
+/* Put bytes at the end of the batch, joined with those before. */
 static void batch_put(struct iscsi_batch *batch, const void *data,
 		      size_t length)
 {
@@ -58,7 +58,7 @@ static struct iscsi_numbers numbers(const struct iscsi_session *session)
 	};
 }
 
-/* What of the PDU is under a digest. */
+/* The parts of a PDU that are under a digest. */
 struct digests {
 	bool header, data;
 };
@@ -109,7 +109,7 @@ static void put_data(struct iscsi_batch *batch, const void *data,
 		    digests);
 }
 
-/* ---- what is said ---- */
+/* ---- messages that are no answers ---- */
 
 static void put_say(struct iscsi_session *session, struct iscsi_batch *batch,
 		    struct iscsi_say *say)
@@ -174,7 +174,7 @@ static bool answer_collapses(const struct iscsi_task *task)
 	return task->status == STATUS_GOOD && task->sense_length == 0;
 }
 
-/* What the initiator is to have of its data. */
+/* Return how many bytes of data the initiator is to have. */
 static uint32_t total_of(const struct iscsi_task *task)
 {
 	return min(task->in_length, task->expected_in);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Commands to the device server, their buffers, and what comes of them. */
+/* Commands to the device server, their buffers, and their results. */
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -30,13 +30,14 @@ static struct iscsi_io *io_new(struct iscsi_conn *conn)
 /* ---- buffers ---- */
 
 /*
- * What a command works with it gets before its data comes, or two that hold
- * theirs might wait for each other. Data of a few bytes may come all the same:
- * that of all commands of a session together is little. Ours.
+ * Bytes of data that may come before the command has its buffers. A command
+ * gets its buffers before its data comes, or two that hold some might wait for
+ * each other. Few bytes may come all the same: those of all commands of a
+ * session together are little. Ours.
  */
 #define SMALL_DATA 4096u /* bytes: the smallest buffer */
 
-/* What a command needs now and does not have; bytes, 0: nothing. */
+/* Buffers that a command needs now and does not have; bytes, 0: none. */
 struct missing {
 	uint32_t out, in, scratch;
 };
@@ -75,7 +76,10 @@ static void undo_one(struct conn *base, struct iobuf **buf, uint32_t size)
 		conn_buffer_undo(base, take_ptr(*buf));
 }
 
-/* All that the command needs now and does not have. False: nothing of it. */
+/*
+ * Get all buffers that the command needs now and does not have. False: none of
+ * them.
+ */
 static bool buffers_get(struct iscsi_io *io, bool first)
 {
 	struct missing missing = missing_of(io);
@@ -103,7 +107,7 @@ static bool buffers_get_in_turn(struct iscsi_io *io)
 
 /* ---- the end of a command ---- */
 
-/* Its buffers go back; it is not in the session any more. */
+/* Give the command's buffers back. It is not in the session any more. */
 static void io_free(struct iscsi_io *io)
 {
 	struct iscsi_conn *conn = io->conn;

@@ -37,7 +37,9 @@ struct key {
 #define SEGMENT_MIN 512u
 #define SEGMENT_END ((1u << 24) - 1)
 
-/* RFC 7143 13, and what it has made obsolete (13.24; RFC 3720 A). */
+/*
+ * Keys of RFC 7143 13, and those that it has made obsolete (13.24; RFC 3720 A).
+ */
 static const struct key keys[] = {
 	{"HeaderDigest", KEY_DIGEST, LOGIN, false, AT(header_digest), 0, 0, 0,
 	 NULL},

@@ -140,7 +140,7 @@ static bool name_take(char *to, const char *name)
 	return true;
 }
 
-/* What find() has against it. */
+/* Return find()'s reason to refuse. */
 static const char *refusal(enum iscsi_login_status status)
 {
 	switch (status) {
@@ -285,7 +285,7 @@ static enum iscsi_login_status chap_go(struct step *step)
 	return ISCSI_LOGIN_OK;
 }
 
-/* What we say of our own accord. */
+/* Say the keys that we declare of our own accord. */
 static void declare(struct step *step, bool first)
 {
 	struct iscsi_login *login = step->login;
@@ -328,7 +328,7 @@ static enum iscsi_login_status message_take(struct step *step)
 	return ISCSI_LOGIN_OK;
 }
 
-/* One PDU; the text is taken when its last piece is there. */
+/* Take one PDU; its text is read when the last piece is there. */
 static enum iscsi_login_status pdu_take(struct step *step, const void *data)
 {
 	struct iscsi_login *login = step->login;
@@ -354,7 +354,7 @@ static enum iscsi_login_status pdu_take(struct step *step, const void *data)
 	return status;
 }
 
-/* Nothing keeps us from what is behind the security stage. */
+/* Tell whether nothing keeps us in the security stage. */
 static bool may_transit(const struct iscsi_login *login,
 			const struct iscsi_pdu *pdu)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sessions: those logged in, and those that have to leave. */
+/* Sessions that are logged in, and sessions that have to leave. */
 #include <errno.h>
 #include <string.h>
 

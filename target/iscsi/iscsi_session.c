@@ -291,7 +291,7 @@ static bool digest_ok(uint32_t crc, const uint8_t *wire)
 	return memcmp(&digest, wire, sizeof(digest)) == 0;
 }
 
-/* @crc: of the data; @trailer: what is behind it */
+/* Check the digest. @crc: of the data; @trailer: the bytes behind it */
 static bool data_ok(const struct iscsi_session *session, uint32_t crc,
 		    const uint8_t *trailer)
 {
@@ -403,7 +403,7 @@ static bool head_ok(struct iscsi_session *session, const uint8_t *data,
 
 	if (is_full(session) && session->params.header_digest &&
 	    !digest_ok(crc32c(0, data, covered), data + covered)) {
-		/* What follows can't be found (RFC 7143 7.7). */
+		/* The next PDU can't be found (RFC 7143 7.7). */
 		session_drop(session, ret, "a header digest is wrong");
 		return false;
 	}

@@ -161,7 +161,7 @@ static void commit_retry_later(struct iscsi_conn *conn, unsigned delay_ms)
 	conn_tick_start(&conn->base, delay_ms);
 }
 
-/* Undo what has been entered; false: it has been revoked meanwhile. */
+/* Leave the entered exports; false: one has been revoked meanwhile. */
 static bool session_undo(struct iscsi_conn *conn)
 {
 	iscsi_conn_leave(&conn->base);
@@ -256,7 +256,7 @@ void iscsi_conn_commit(struct iscsi_conn *conn)
 		session_enter(conn);
 }
 
-/* ---- what the session asks ---- */
+/* ---- questions of the session ---- */
 
 static enum iscsi_login_status session_find(
 	void *context, const struct iscsi_login *login,

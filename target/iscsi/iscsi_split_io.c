@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A large READ or WRITE goes to the device in parts, so that socket and disk
- * work at the same time: the first of a READ goes out while the rest is read,
- * the first of a WRITE is written while R2Ts ask for the rest. Only where a
- * device has shown that it takes its time, as parts cost processor time; not
- * with FUA, which would wait for the disk each time; and not of ordered
- * commands.
+ * work at the same time. The first part of a READ goes out while the rest is
+ * read. The first part of a WRITE is written while R2Ts ask for the rest. Parts
+ * are only for devices that have shown to take their time, as parts cost
+ * processor time. There are none with FUA, which would wait for the disk each
+ * time, and none of ordered commands.
  *
  * A part is a command of its own to the device server, READ (16) or WRITE (16),
- * in the command's buffer: it enters its range alone, so that a peer which
- * stops in the middle of its data keeps nobody from the medium, and is turned
- * away or aborted like any other. What the unit owes to the session's next
- * command (unit attentions) is told to the first alone; when that has passed
- * the others follow, of a WRITE as their data is there, each PDU's digest
- * looked at. None follows one that failed. The answer is that of the first, in
- * the order of their blocks, that did not succeed: what is before it was moved,
- * which is what the residual says.
+ * in the command's buffer. A part enters its range alone, and is turned away or
+ * aborted like any other command. So a peer that stops in the middle of its
+ * data keeps nobody from the medium. Unit attentions, which the unit owes to
+ * the session's next command, are told to the first part alone. When that has
+ * passed, the others follow, of a WRITE as their data is there, each PDU's
+ * digest checked. No part follows one that failed. The answer is that of the
+ * first part, in the order of blocks, that did not succeed. The blocks before
+ * it were moved, as the residual says.
  */
 #include <assert.h>
 #include <stdlib.h>
@@ -27,7 +27,7 @@
 #include "target/scsi/command/scsi_rw.h"
 #include "target/scsi/scsi_defs.h"
 
-/* Bytes of a part, at least; a multiple of what any unit has for a block. */
+/* The least bytes of a part; a multiple of any unit's block size. */
 #define PART_SIZE (UINT32_C(256) << 10)
 
 /* Of one command. */
@@ -280,7 +280,7 @@ static void part_begin(struct iscsi_io *io)
 	scsi_task_start(&part->scsi); /* maybe part_done() from inside */
 }
 
-/* What of a READ may go out while the rest is read. */
+/* Send the bytes of a READ that may go out while the rest is read. */
 static void split_send_some(struct iscsi_io *io)
 {
 	const struct iscsi_split *parts = io->parts;

@@ -9,7 +9,7 @@
 #include "target/export/iscsi_name.h"
 #include "target/iscsi/iscsi_table_internal.h"
 
-/* Bytes that one command may move: what a loop has buffers for (target.c). */
+/* Bytes that one command may move: a loop has buffers for them (target.c). */
 #define TRANSFER_MAX (UINT32_C(32) << 20)
 
 struct iscsi_table *iscsi_table_new(struct export_table *exports)
@@ -218,7 +218,7 @@ static const char *tag_of(const struct target_export *spec)
 	return spec->scsi && spec->scsi->tag ? spec->scsi->tag : "";
 }
 
-/* What initiators know of it stays as it was. */
+/* Tell whether everything that initiators know of the row stays as it was. */
 static bool row_stays(const struct iscsi_row *row,
 		      const struct target_export *spec, const char *target)
 {

@@ -271,7 +271,10 @@ static void conn_grow(struct conn *base, const char *name, uint64_t size)
 		nbd_session_grow(&conn->session, size);
 }
 
-/* What a new connection is offered. A unix socket is guarded by its mode. */
+/*
+ * Return the TLS that a new connection is offered. A unix socket is guarded by
+ * its mode.
+ */
 static enum nbd_tls tls_mode(const struct conn *base)
 {
 	if (!base->service->tls)

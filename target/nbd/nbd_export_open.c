@@ -9,12 +9,12 @@
 #include "base/clock.h"
 #include "target/nbd/nbd_conn_internal.h"
 
-/* ---- others wait for what was received ---- */
+/* ---- others wait for received requests ---- */
 
 /*
- * As much as this may have been taken from the socket and not been told of
- * yet, or be waiting to be parsed: who has received so much more has begun all
- * that was there before.
+ * The most bytes that may have been taken from the socket and not been told of
+ * yet, or be waiting to be parsed. A connection that has received so many more
+ * has begun all requests that were there before.
  */
 #define UNTOLD_MAX (UINT64_C(4) << 20) /* bytes */
 
@@ -37,7 +37,10 @@ static uint64_t conn_unread(const struct nbd_conn *conn)
 								: 0;
 }
 
-/* All that had come when it was asked first is at the device, or done. */
+/*
+ * Tell whether all requests that had come when it was asked first are at the
+ * device, or done.
+ */
 static bool has_caught_up(const struct nbd_conn *conn,
 			  const struct nbd_asked *last)
 {
@@ -79,9 +82,9 @@ static uint64_t conn_catch_up(struct nbd_conn *conn)
 }
 
 /*
- * The peer takes no replies, or little at a time, so what it asked for finds
- * no room. A slow disk or
- * buffers that others have are no fault of the peer's.
+ * Tell whether the peer takes no replies, or little at a time, so that its
+ * requests find no room. A slow disk or buffers that others have are no fault
+ * of the peer's.
  */
 static bool takes_too_little(const struct nbd_conn *conn)
 {

@@ -56,7 +56,7 @@ static int reply_error(struct nbd_session *s, uint32_t type, const char *text)
 	return reply(s, type, NULL, 0, text);
 }
 
-/* What an option that does not decode is answered with. */
+/* Answer an option that does not decode. */
 static int reply_malformed(struct nbd_session *s, int r)
 {
 	if (r == -E2BIG)
@@ -192,7 +192,7 @@ static int on_info_or_go(struct nbd_session *s, const void *data, size_t length,
 	return r;
 }
 
-/* There is no way to say what is wrong here but to close. */
+/* Handle EXPORT_NAME. An error has no answer here but to close. */
 static int on_export_name(struct nbd_session *s, const void *data,
 			  size_t length, struct nbd_event *ret)
 {
@@ -259,7 +259,7 @@ static int on_starttls(struct nbd_session *s, const void *data, size_t length,
 	r = reply_ack(s);
 	if (r < 0)
 		return r;
-	/* Anybody may have asked for what was agreed on until now. */
+	/* Anybody may have asked for the features agreed on until now. */
 	s->structured = s->extended = s->allocation = false;
 	s->meta_name[0] = '\0';
 	s->state = NBD_SESSION_TLS;

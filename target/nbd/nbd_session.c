@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The transmission phase; nbd_handshake.c has what comes before. */
+/* The transmission phase; nbd_handshake.c has the phase before. */
 #include "target/nbd/nbd_session.h"
 
 #include <assert.h>
@@ -145,8 +145,8 @@ static uint64_t payload_length(const struct nbd_session *s,
 }
 
 /*
- * A BLOCK_STATUS that says in a payload what it asks for: take the two
- * together, so that it goes on like one without. Returns the bytes consumed.
+ * Take a BLOCK_STATUS together with its payload, which names the contexts, so
+ * that it goes on like one without. Returns the bytes consumed.
  */
 static size_t status_payload_feed(const struct nbd_session *s,
 				  const uint8_t *payload, size_t length,

@@ -9,8 +9,8 @@
 #include "base/cleanup.h"
 
 /*
- * Bytes received at once while large payloads come: little more than the
- * next header, because what comes with it must be copied.
+ * Bytes received at once while large payloads come: little more than the next
+ * header, because bytes that come with it must be copied.
  */
 #define SIZE_SMALL 4096u
 

@@ -27,7 +27,7 @@ void socket_setup(int fd, const struct peer_address *peer, unsigned timeout_s)
 		{IPPROTO_TCP, TCP_KEEPINTVL,
 		 at_least_one(timeout_s / 2 / KEEPALIVE_TRIES)},
 		{IPPROTO_TCP, TCP_KEEPCNT, KEEPALIVE_TRIES},
-		/* Of what was sent: tcp(7) */
+		/* For bytes sent: tcp(7) */
 		{IPPROTO_TCP, TCP_USER_TIMEOUT, (int)timeout_s * 1000},
 	};
 

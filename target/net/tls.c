@@ -16,7 +16,10 @@
 #define RECORD_MAX  16384u              /* bytes of data; RFC 8446 5.1 */
 #define RECORD_MORE 512u                /* bytes around it, at most */
 
-/* What others have to agree to: TLS 1.2 and 1.3, what the library trusts. */
+/*
+ * Protocols that others have to agree to: TLS 1.2 and 1.3, ciphers that the
+ * library trusts.
+ */
 #define PRIORITY     "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2"
 #define PRIORITY_PSK ":+ECDHE-PSK:+DHE-PSK:+PSK"
 

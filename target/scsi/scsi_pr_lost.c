@@ -35,7 +35,7 @@ int scsi_pr_restore(struct scsi_unit *unit, struct error *err)
 	return 0;
 }
 
-/* SPC-4 5.13.5.2, of what there is here. */
+/* SPC-4 5.13.5.2, of the commands that we have. */
 bool scsi_pr_lost_allows(const struct scsi_task *task)
 {
 	const uint8_t *cdb = task->cdb;

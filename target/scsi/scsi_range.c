@@ -217,7 +217,7 @@ void scsi_range_cancel(struct scsi_task *task)
 	pthread_mutex_unlock(&unit->lock);
 }
 
-/* The lowest bit of an epoch: what it ended is told TASK ABORTED. */
+/* The lowest bit of an epoch: tasks that it ended are told TASK ABORTED. */
 #define EPOCH_TELL 1u
 
 void scsi_path_abort(struct scsi_path *path, bool tell)

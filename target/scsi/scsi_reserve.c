@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a session may do beside the reservations of others; RESERVE and
+ * Permissions of a session beside the reservations of others; RESERVE and
  * RELEASE, SPC-2 7.16 to 7.19 and 7.21 to 7.22.
  */
 #include "target/scsi/scsi_pr.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the code of every command calls: how a task ends, its range, its sense.
+/*
+ * Functions for the code of every command: a task's end, its range, its sense.
  */
 #include <errno.h>
 #include <string.h>

@@ -500,7 +500,7 @@ int kit_ready(struct kit_session *s)
 	return KIT_DO(s, 0, 0, SCSI_TEST_UNIT_READY, 0, 0, 0, 0, 0);
 }
 
-/* ---- what came of it ---- */
+/* ---- results ---- */
 
 void kit_assert_sense(const struct kit_session *s, enum scsi_sense_key key,
 		      enum scsi_asc asc)

@@ -77,7 +77,9 @@ static void fetch_next(struct scsi_task *task)
 		      task->scratch, task->piece, task->offset + task->at);
 }
 
-/* A hint: what it asks for may be not worth a wait. */
+/*
+ * Tell whether a PRE-FETCH waits. It is a hint, which may not be worth a wait.
+ */
 static bool fetch_waits(const struct scsi_task *task)
 {
 	return task->length <= FETCH_FITS && !(task->cdb[1] & IMMED);

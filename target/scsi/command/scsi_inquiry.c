@@ -67,7 +67,7 @@ static void page_serial(const struct scsi_task *task, struct page *page)
 enum association { OF_UNIT = 0x00, OF_PORT = 0x10, OF_TARGET = 0x20 };
 #define PIV_ISCSI 0x80 /* with a protocol: iSCSI */
 
-/* One designation descriptor, SPC-4 7.8.6.1 */
+/* Add a designation descriptor, SPC-4 7.8.6.1 */
 static void designate(struct page *page, unsigned code_set, unsigned kind,
 		      const void *data, size_t length)
 {

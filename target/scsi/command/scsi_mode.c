@@ -326,7 +326,9 @@ static bool header_check(struct scsi_task *task, struct header *ret)
 	return descriptor_check(task, ret);
 }
 
-/* What the page at byte @at of the list is. NULL: none of ours; it failed. */
+/*
+ * Find the page at byte @at of the list. NULL: none of ours; the task failed.
+ */
 static const struct mode_page *page_find(struct scsi_task *task, unsigned at)
 {
 	const uint8_t *new = task->out + at;
@@ -356,7 +358,9 @@ static const struct mode_page *page_find(struct scsi_task *task, unsigned at)
 	return NULL;
 }
 
-/* One page at byte @at of the list. Returns its length; 0: it failed. */
+/*
+ * Set one page at byte @at of the list. Returns its length; 0: the task failed.
+ */
 static unsigned page_select(struct scsi_task *task, unsigned at,
 			    struct scsi_mode *mode)
 {

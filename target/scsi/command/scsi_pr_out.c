@@ -361,7 +361,7 @@ static void act(struct out *out)
 	}
 }
 
-/* ---- and then: what was aborted is gone, what survives is saved ---- */
+/* ---- and then: aborted tasks are gone, lasting reservations are saved ---- */
 
 static int save_run(struct loop_work *work)
 {

@@ -115,11 +115,11 @@ static void unmap_parse(struct scsi_task *task)
 	if (task->cdb[1] & 1)
 		scsi_fail_cdb(task, 1, 0);
 	else if (scsi_write_allowed(task))
-		/* Its ranges come with the data: all of it. */
+		/* The ranges come with the data: take the whole unit. */
 		task->length = scsi_unit_size(scsi_task_unit(task));
 }
 
-/* The descriptors of the list; what is wrong fails the task. */
+/* Count the descriptors of the list; an error fails the task. */
 static unsigned unmap_count(struct scsi_task *task)
 {
 	const uint8_t *list = task->out;
@@ -170,7 +170,7 @@ static bool unmap_decode(struct scsi_task *task, struct fills *f)
 }
 
 /*
- * Zeroes are written, which frees what can be freed: what was unmapped is
+ * Write zeroes, which frees all blocks that can be freed. Unmapped blocks are
  * promised to read as zeroes, and a discard may do nothing.
  */
 static void unmap_run(struct scsi_task *task)
@@ -198,7 +198,7 @@ static bool same_no_data(const struct scsi_task *task)
 	return task->command->length == 16 && (task->cdb[1] & NDOB);
 }
 
-/* One block of data; or none, where it says so or unmaps. */
+/* Ask for one block of data; or none, where the command says so or unmaps. */
 static void same_data(struct scsi_task *task)
 {
 	uint32_t block = scsi_task_unit(task)->block_size;
@@ -215,8 +215,9 @@ static void same_data(struct scsi_task *task)
 }
 
 /*
- * SBC-3 5.44: none stands for all up to the end of the medium. Not on a thin
- * unit: what it would unmap by that is too easily more than was meant (WSNZ).
+ * Read the number of blocks (SBC-3 5.44): none stands for all up to the end of
+ * the medium. Not on a thin unit, which would too easily unmap more than was
+ * meant (WSNZ).
  */
 static bool same_blocks(struct scsi_task *task, const struct scsi_rw *rw,
 			uint64_t *ret)

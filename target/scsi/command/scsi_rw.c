@@ -193,8 +193,8 @@ static void atomic_parse(struct scsi_task *task)
 }
 
 /*
- * Nobody else reads or writes these blocks meanwhile. Whether a loss of power
- * leaves all of it or nothing is up to what is below.
+ * Write while nobody else reads or writes these blocks. The device decides
+ * whether a loss of power leaves all of the write or nothing.
  */
 static void atomic_run(struct scsi_task *task)
 {
