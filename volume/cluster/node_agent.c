@@ -76,7 +76,7 @@ static int blockd_ask(struct keeper *keeper, struct node_report **ret,
 	return *ret ? 0 : no_memory(err);
 }
 
-/* What there is to say now: as blockd answers, or that it does not. */
+/* Make the report of now: as blockd answers, or that it does not. */
 static int report_make(struct keeper *keeper, struct error *err)
 {
 	static const struct node_report nothing;
@@ -170,7 +170,7 @@ static void tell_returned(struct keeper *keeper, const char *name)
 			 "there are repaired by mounting them again");
 }
 
-/* @report NULL: what the record says of that stays. */
+/* Write the record once. @report NULL: the record's report stays. */
 static int record_write_once(struct keeper *keeper,
 			     const struct node_report *report,
 			     struct error *err)
@@ -219,7 +219,7 @@ static int record_write(struct keeper *keeper, const struct node_report *report,
 
 /* ---- the loop ---- */
 
-/* Returns 0, or what is wrong. */
+/* Do one turn. Returns 0, or the error of the report or the heartbeat. */
 static int agent_turn(struct keeper *keeper, struct error *err)
 {
 	struct store *store = keeper->ctx->store;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* volume_node_observe(): who is lost shall be known as lost. */
+/* volume_node_observe(): make lost nodes known as lost. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

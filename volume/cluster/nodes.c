@@ -18,7 +18,7 @@
 #define SWAP_TRIES       16
 #define IDENTITY_WAIT_MS 2000 /* it may be down when it is made known */
 
-/* When it answers, it has to be the one that is meant. */
+/* Check the identity of a node: when it answers, it has to be the one meant. */
 static int check_identity(const struct node_record *node, char *ret_trouble,
 			  struct error *err)
 {
@@ -37,7 +37,7 @@ static int check_identity(const struct node_record *node, char *ret_trouble,
 	return error_is_open(r) ? 0 : r;
 }
 
-/* Replace what is known of it, keeping its identity. */
+/* Replace a node's registration, keeping its identity. */
 static int node_replace(struct volume_context *ctx, struct node_record *node,
 			struct error *err)
 {

@@ -189,7 +189,7 @@ int volume_extent_export(struct volume_context *ctx,
 
 	if (r < 0)
 		return r;
-	/* What a person exports by hand is one attachment; it may be changed */
+	/* An export by hand is one attachment; it may be changed */
 	same = !extent.has_export || !extent.grant[0] ||
 	       strcmp(extent.grant, GRANT_BY_HAND) == 0;
 	over = extent.grant;

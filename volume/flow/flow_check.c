@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * volume_check(): the volume is claimed as for an attachment, but none is
- * recorded: what is left of one that was killed goes with the next.
+ * volume_check(): claim the volume as for an attachment, but record none.
+ * Remains of a check that was killed go with the next attachment.
  */
 #include "volume/mount/check.h"
 
@@ -104,8 +104,8 @@ static int check_attach(struct operation *op, struct volume_split *split,
 }
 
 /*
- * Is it the file system of the record? One whose superblock is lost is what
- * xfs_repair finds again, and e2fsck when a person runs it.
+ * Check that the device has the file system of the record. A lost superblock is
+ * found again by xfs_repair, and by e2fsck when a person runs it.
  */
 static int check_verify(const struct operation *op,
 			const struct volume_split *split, const char *device,
@@ -170,7 +170,7 @@ static int check_save_found(struct operation *op, struct volume_split *split,
 				   sizeof(found->advice));
 		return 0;
 	}
-	/* Of what was not unmounted nothing new is known. */
+	/* Nothing new is known of a file system that was not unmounted. */
 	return verdict == BRANCH_UNCLEAN && !repair
 		       ? 0
 		       : split_suspect_set(op, split, false, NULL, err);
@@ -229,7 +229,7 @@ static void check_leave(struct operation *op)
 
 	(void)snprintf(a.node, sizeof(a.node), "%s", op->ctx->node);
 	op->undoing = true;
-	/* What can't be taken down the next attach takes. */
+	/* The next attach takes down what is left here. */
 	(void)local_remove(op, true, NULL);
 	splits_withdraw(op, &a, &silent);
 	name_list_done(&silent);

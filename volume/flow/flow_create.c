@@ -152,7 +152,7 @@ static int create_finish(struct operation *op, struct error *err)
 	return r;
 }
 
-/* Each does what the record lacks of it, in this order. */
+/* The phases, in this order. Each does its part that the record lacks. */
 static int (*const create_phases[])(struct operation *op, struct error *err) = {
 	create_clone_record, create_plan,       create_extents,
 	clone_source_wait,   clone_source_drop, create_finish,
@@ -292,7 +292,7 @@ static int create_check_name(const char *name, struct error *err)
 	return r;
 }
 
-/* What the source of a clone leaves open is filled in from it. */
+/* Check the spec, with open properties of a clone filled in from its source. */
 static int create_check_spec(struct operation *op, struct volume_spec *spec,
 			     struct error *err)
 {

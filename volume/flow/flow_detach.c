@@ -73,7 +73,7 @@ int volume_detach(struct volume_context *ctx,
 	if (a && a->state != ATTACHMENT_PUBLISHED) {
 		r = detach_attached(&op, a, request->force, err);
 	} else {
-		/* Cut off, or its record is lost: what is here goes. */
+		/* Cut off, or without a record: the remains here go. */
 		r = local_exists(ctx, request->name, err);
 		if (r > 0)
 			r = local_remove(&op, true, err);

@@ -53,7 +53,7 @@ static int check_others(const struct operation *op,
 	return 0;
 }
 
-/* There is room for one more on the node. */
+/* Check that there is room for one more volume on the node. */
 static int check_limit(const struct operation *op, const char *node,
 		       unsigned limit, struct error *err)
 {
@@ -182,7 +182,7 @@ int volume_publish(struct volume_context *ctx,
 
 /* ---- unpublish ---- */
 
-/* Its own extents: a silent node holds nothing that matters. */
+/* Check the node's own extents: a silent node holds nothing that matters. */
 static int check_own_extents(struct operation *op, const char *node,
 			     struct error *err)
 {

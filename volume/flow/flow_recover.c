@@ -89,8 +89,8 @@ static int find_parts(struct recover *rc, const char *wanted, struct error *err)
 }
 
 /*
- * How many splits it has. Those at the end that were never written to, and of
- * which some are missing, are of a growing that was not finished.
+ * Count the volume's splits. Splits at the end that were never written to, and
+ * of which some are missing, are of a growing that was not finished.
  */
 static int count_parts(struct recover *rc, size_t *ret, struct error *err)
 {

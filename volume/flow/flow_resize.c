@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * volume_resize(): plan and write the plan down, make extents larger and new
- * ones, then, where the volume is attached on this machine, what is on them.
- * An extent that has grown stays so: what follows an error is a record that
- * says how large each is.
+ * volume_resize(): plan, write the plan down, make extents larger and new ones.
+ * Then, where the volume is attached on this machine, make their file systems
+ * larger. An extent that has grown stays so: after an error the record says how
+ * large each is.
  */
 #include <errno.h>
 #include <string.h>
@@ -76,7 +76,7 @@ static int resize_grow(struct operation *op, uint64_t capacity,
 		r = resize_extents(op, err);
 		if (r == 0)
 			return 0;
-		/* Somebody took the room: see what there is, plan anew. */
+		/* Somebody took the room: see the present sizes, plan anew. */
 		if (r != -ENOSPC || plans == PLANS_MAX ||
 		    resize_settle(op, NULL) < 0)
 			break;

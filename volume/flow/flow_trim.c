@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * volume_trim(): the file systems of the splits tell their devices what they
- * do not use. Past the union, which may be busy, and without the record's
+ * volume_trim(): let the file systems of the splits tell their devices of
+ * unused blocks. Past the union, which may be busy, and without the record's
  * lease: nothing of the volume changes.
  */
 #include <errno.h>

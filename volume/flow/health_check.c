@@ -99,7 +99,7 @@ static const struct seen_node *node_of(const struct observation *o,
 
 /* ---- one volume ---- */
 
-/* Its pool, where the node tells of it; NULL: it is well, or not known. */
+/* Return the split's pool, if it is ill; NULL: it is well, or not known. */
 static const struct node_pool *ill_pool(const struct observation *o,
 					const struct volume_split *split)
 {
@@ -215,7 +215,7 @@ static bool has_other_problem(const struct volume_record *record)
 	return false;
 }
 
-/* Only if the record is still the one that was judged. */
+/* Write the health, only if the record is still the one that was judged. */
 static int health_say(struct observation *o, const struct volume_record *judged,
 		      const struct health *health, struct error *err)
 {

@@ -54,7 +54,7 @@ int resize_extents(struct operation *op, struct error *err)
 	return r == 0 ? take_in(op, err) : r;
 }
 
-/* The first problem is the one that is told. */
+/* Return the first problem, which is the one that is told. */
 static int first_of(int r, int e, const struct error *why, struct error *err)
 {
 	if (e < 0 && r == 0 && err)

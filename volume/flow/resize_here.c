@@ -12,7 +12,7 @@
 #include "volume/mount/mounts.h"
 #include "volume/op/split.h"
 
-/* ---- what is there becomes larger ---- */
+/* ---- present splits become larger ---- */
 
 static int check_device(const struct volume_split *split, const char *dir,
 			struct initiator_device *ret, struct error *err)
@@ -88,7 +88,7 @@ static int grow_linear(struct operation *op, struct volume_split *split,
 	return r;
 }
 
-/* ---- what is new joins ---- */
+/* ---- new splits join ---- */
 
 static int add_branch(struct operation *op, struct volume_split *split,
 		      uint64_t epoch, struct error *err)

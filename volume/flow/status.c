@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* volume_status_get(): the record beside what is really there. */
+/* volume_status_get(): the record beside the real state. */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -197,7 +197,10 @@ static void add_condition(struct volume_status *status, const char *type,
 	va_end(ap);
 }
 
-/* What this node has of it; NULL while it is published here at most. */
+/*
+ * Return this node's attachment; NULL while the volume is at most published
+ * here.
+ */
 static const struct volume_attachment *attachment_of(
 	const struct volume_record *record, const struct volume_context *ctx)
 {
@@ -237,7 +240,7 @@ static void tell_of_union(struct volume_context *ctx,
 			      a->mount_point, record->name, a->mount_point);
 }
 
-/* What the union found out of them by using them. */
+/* Tell the state of branches, as the union found it by using them. */
 static void tell_of_branches(struct volume_status *status)
 {
 	struct union_state state;

@@ -201,7 +201,7 @@ static int reserve_fresh(struct attach *at, struct error *err)
 	return r < 0 ? r : reserve(at, above, err);
 }
 
-/* ---- what is here already ---- */
+/* ---- an attachment that is here already ---- */
 
 static bool split_healthy(struct attach *at, unsigned index)
 {
@@ -225,8 +225,8 @@ static bool split_healthy(struct attach *at, unsigned index)
 }
 
 /*
- * Is there a device for it that only has to find its server again? Where that
- * is back it does.
+ * Tell whether the split works, if its device may find its server again for a
+ * moment. The device does where the server is back.
  */
 static bool split_reconnects(struct attach *at, unsigned index)
 {
@@ -257,9 +257,9 @@ static int check_served(struct attach *at, unsigned index, struct error *err)
 }
 
 /*
- * 1: all work, 0: one has to be made anew. An error: its node does not serve
- * it now, so nothing could be made. Then what is here stays as it is: the
- * other branches work, and the one that is missing may come back.
+ * Look at all splits. 1: all work, 0: one has to be made anew. An error: a node
+ * does not serve its split now, so nothing could be made. Then the attachment
+ * stays as it is: the other branches work, and the missing one may come back.
  */
 static int splits_healthy(struct attach *at, struct error *err)
 {
@@ -310,9 +310,9 @@ static int attachment_repair(struct attach *at, struct volume_attachment *a,
 }
 
 /*
- * Its epoch is over: somebody cut it off. Or it may have been preparing the
- * volume alone for readers when it was killed: then what it exports may be
- * writable, and nobody may join it.
+ * Tell whether an attachment is over: its epoch is, as somebody cut it off. Or
+ * its preparation of the volume for readers may have been killed. Then its
+ * exports may be writable, and nobody may join it.
  */
 static bool attachment_is_over(const struct attach *at,
 			       const struct volume_attachment *a)

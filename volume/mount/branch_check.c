@@ -115,7 +115,9 @@ int branch_check_due(const char *device, const char *type, bool *ret,
 
 #define TEXT_C "LC_ALL=C" /* what they say is read */
 
-/* One line, without the @device it begins with. Returns the next, or NULL. */
+/*
+ * Take one line, without the @device it begins with. Returns the next, or NULL.
+ */
 static char *line_take(char *text, const char *device, const char **ret)
 {
 	size_t length = strlen(device);
@@ -129,7 +131,7 @@ static char *line_take(char *text, const char *device, const char **ret)
 	return end ? end + 1 : NULL;
 }
 
-/* Does a program only tell what it does? */
+/* Tell whether a line only reports a program's progress. */
 static bool is_idle(const char *line)
 {
 	static const char *const idle[] = {
@@ -160,7 +162,9 @@ static bool is_idle(const char *line)
 	       (strstr(line, " files") && strstr(line, " blocks"));
 }
 
-/* What e2fsck -p says, to stderr, after what it did not dare to mend. */
+/*
+ * Words of e2fsck -p, on stderr, after an error that it did not dare to mend.
+ */
 #define GIVEN_UP "UNEXPECTED INCONSISTENCY"
 
 /* The first thing that was found, or the @last one. @text is cut up. */

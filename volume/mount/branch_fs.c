@@ -141,8 +141,8 @@ static int fs_make(const char *device, const char *type, const char *uuid,
 }
 
 /*
- * Is what is there of a mkfs that was cut short, and never was mounted? Offsets
- * in bytes: of the device for XFS (xfs_dsb.sb_inprogress), and for ext4
+ * Marks of a file system whose mkfs was cut short, and that never was mounted.
+ * Offsets in bytes: of the device for XFS (xfs_dsb.sb_inprogress), and for ext4
  * (s_mtime).
  */
 #define XFS_IN_PROGRESS 126

@@ -157,7 +157,7 @@ int mounts_canonical(const char *path, char *ret, struct error *err)
 				 path);
 	if (realpath(path, ret))
 		return 0;
-	/* ENOTCONN, EIO, ESTALE: there, but what is mounted at it is dead. */
+	/* ENOTCONN, EIO, ESTALE: there, but the mount at it is dead. */
 	if (errno == ENOENT || errno == ENOTDIR || errno == EACCES ||
 	    errno == ELOOP || errno == ENAMETOOLONG)
 		return error_set(err, errno, "'%s': %s", path, strerror(errno));

@@ -181,7 +181,7 @@ static int device_attach(struct work *w, bool read_only, struct error *err)
 		iscsi_route_fill(&route, &w->extent, &request);
 	}
 	r = initiator_attach(&request, &w->device, err);
-	/* What a call that was killed had started may be at work on it. */
+	/* A program that a killed call had started may be at work on it. */
 	if (r == 0)
 		r = device_settle(w->device.device, err);
 	if (r < 0 || !w->local)
@@ -205,7 +205,7 @@ static int attach_device(struct work *w, bool read_only, struct error *err)
 
 /* ---- branch ---- */
 
-/* Is the branch mounted, from our device? A mount of another one is removed. */
+/* Tell whether our device is mounted as branch. Remove another one's mount. */
 static int branch_mounted(struct work *w, bool *ret, struct error *err)
 {
 	struct mount_info info;
@@ -272,8 +272,8 @@ static int refuse_to_format(const struct work *w,
 }
 
 /*
- * What the record says was never formatted, or where formatting was begun. It
- * may be old: what is on the device decides. Its own file system is kept.
+ * Format a split that is not formatted, or not to its end, by the record. The
+ * record may be old: the device decides. Its own file system is kept.
  */
 static int format_device(struct work *w, struct error *err)
 {
@@ -500,7 +500,7 @@ static int attach_reader(struct work *w, struct error *err)
 
 /* ---- the whole ---- */
 
-/* What a guest will mount, and writes to. */
+/* Prepare a file system that a guest will mount, and writes to. */
 static int prepare_direct(struct work *w, struct error *err)
 {
 	const bool whole = w->split->suspect;
@@ -546,8 +546,8 @@ static int prepare_direct_reader(struct work *w, struct error *err)
 }
 
 /*
- * May a guest be using it already? Then it is not looked at. Until it was
- * looked at it is suspect.
+ * Tell whether a guest may be using the file system already. Then it is not
+ * checked. Until it is checked it is suspect.
  */
 static bool may_be_used(const struct work *w)
 {

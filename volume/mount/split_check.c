@@ -58,7 +58,7 @@ void split_check_note_failed(struct operation *op)
 		struct volume_split *split = &op->record->splits[i];
 
 		local_branch_dir(op->ctx, op->name, split->index, branch);
-		/* Not saved: what is unknown then is as after a crash. */
+		/* Not saved: if that is lost, all is as after a crash. */
 		if (split->state == SPLIT_READY &&
 		    mounts_find(branch, &info, NULL) == 0 && info.failed)
 			(void)split_suspect_set(op, split, true, NULL, NULL);

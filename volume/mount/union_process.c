@@ -42,7 +42,10 @@ enum part {
 	PART_FIRST,  /* what was started: its holder, or all of it */
 };
 
-/* What is @process (a /proc/PID directory) of the union of @mount_point? */
+/*
+ * Tell which part of the union of @mount_point @process (a /proc/PID directory)
+ * is.
+ */
 static enum part union_part_of(int process, const char *mount_point)
 {
 	enum part part = PART_FIRST;
@@ -340,7 +343,7 @@ int union_start(const struct union_request *request, struct error *err)
 
 /* ---- more branches ---- */
 
-/* The number of that name in what the union says. -EPROTO: there is none. */
+/* Read the number of that name in the union's text. -EPROTO: there is none. */
 static int number_of(const char *stats, const char *name, size_t *ret)
 {
 	const char *at = strstr(stats, name);

@@ -158,8 +158,8 @@ static void release_part(void *cut_, size_t index)
 }
 
 /*
- * What a node is asked late, after it let go, it refuses: only one that does
- * not answer to the release may yet cut.
+ * Run the cut. A node refuses a late request, after it let go. So only a node
+ * that does not answer to the release may yet cut.
  */
 int cut_run(struct cut *cut, struct error *err)
 {

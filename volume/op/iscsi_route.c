@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where an extent is reached by iSCSI, from what its node says. */
+/* The way to an extent by iSCSI, from its node's answer. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>

@@ -77,7 +77,7 @@ void node_state_warn(struct node_state *state)
 					state->warning);
 }
 
-/* Ask a node whose record is known; what is wrong goes into @state. */
+/* Ask a node whose record is known; a problem goes into @state. */
 static void node_ask(struct volume_context *ctx, struct node_state *state,
 		     bool soon)
 {

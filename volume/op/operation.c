@@ -246,7 +246,7 @@ int operation_step(struct operation *op, struct error *err, const char *step,
 				  {.fd = op->cancel_fd, .events = POLLIN}};
 	va_list ap;
 
-	/* poll() passes over what is -1. */
+	/* poll() passes over a descriptor of -1. */
 	if (!op->undoing && poll(cancel, array_size(cancel), 0) > 0)
 		return error_set(err, ECANCELED,
 				 "stopped before step '%s'; the same command "

@@ -52,8 +52,9 @@ struct look {
 };
 
 /*
- * Is it served to somebody who is not in the record? One who was not told of
- * has a number below the record's if it is the record's.
+ * Tell whether the extent is served to an attachment that is not in the record.
+ * Without a grant, the epoch decides: the record's own is not above the
+ * record's epoch.
  */
 static bool is_strange(const struct volume_record *record,
 		       const struct node_extent *extent)

@@ -15,7 +15,7 @@
 
 struct watch;
 
-/* One kind, followed by a thread of its own. */
+/* A kind of records, followed by a thread of its own. */
 struct follower {
 	struct watch *watch;
 	const char *kind;

@@ -352,7 +352,10 @@ static int place_splits(const struct volume_spec *spec,
 	return 0;
 }
 
-/* A strategy is a wish: what it cannot do is done as if there were none. */
+/*
+ * Place a volume. A strategy is a wish: a volume that it cannot place is placed
+ * as if there were none.
+ */
 int planner_place_beside(const struct volume_spec *spec,
 			 const struct planner_pool *pools, size_t n_pools,
 			 const struct planner_beside *beside,

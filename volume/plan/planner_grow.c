@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * First what is there becomes larger; what it cannot hold becomes new extents,
- * placed as those of a new volume are.
+ * First the present extents become larger. The rest becomes new extents, placed
+ * as those of a new volume are.
  */
 #include <errno.h>
 #include <stdlib.h>

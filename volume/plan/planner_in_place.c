@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whole units go to the pools in proportion to what each can take, and inside
- * a pool evenly to its splits; what is left beyond whole units goes to one
- * split that has room for it.
+ * Whole units go to the pools in proportion to the room of each, and inside a
+ * pool evenly to its splits. The rest beyond whole units goes to one split that
+ * has room for it.
  */
 #include "volume/plan/planner_in_place.h"
 
@@ -77,7 +77,10 @@ static int compare_hosts(const void *a_, const void *b_, void *pools_)
 	return r ? r : strcmp(pools[a->pool].pool, pools[b->pool].pool);
 }
 
-/* How much the splits of a pool can take together, and one of them beyond. */
+/*
+ * Measure how much the splits of a pool can take together, and one of them
+ * beyond.
+ */
 static void host_measure(struct host *host)
 {
 	uint64_t units = 0, rest = 0;
@@ -265,7 +268,10 @@ static void share_between_hosts(struct in_place *g, uint64_t units)
 	}
 }
 
-/* Smallest limit first: what it can't take goes to those after it. */
+/*
+ * Share inside a pool, smallest limit first: the rest of a split's share goes
+ * to those after it.
+ */
 static void share_in_host(struct host *host)
 {
 	uint64_t left = host->given;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the strategies differ in: the order in which pools are taken, which of
- * those that would do, and how much each gets.
+ * Differences of the strategies: the order in which pools are taken, the choice
+ * among those that would do, and how much each gets.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -55,7 +55,7 @@ void plan_sort(struct plan *plan)
 
 /* ---- packed: the fullest that do ---- */
 
-/* What those used hold together, without the one at @slot. */
+/* Add up the room of the used pools, without the one at @slot. */
 static void sum_without(const struct plan *plan, size_t slot,
 			uint64_t *ret_units, uint64_t *ret_tail)
 {
@@ -141,7 +141,7 @@ static void even_out(struct candidate *items, size_t n, uint64_t least,
 	}
 }
 
-/* To each in proportion to its room, within what it takes. */
+/* Share to each in proportion to its room, within its limit. */
 static void share_evenly(struct candidate *items, size_t n, uint64_t least,
 			 uint64_t units)
 {
@@ -161,7 +161,7 @@ static void share_evenly(struct candidate *items, size_t n, uint64_t least,
 	even_out(items, n, least, units, given);
 }
 
-/* To the first ones all they take; to those after them what is left. */
+/* Share to the first ones all they take, to those after them the rest. */
 static void share_in_order(struct candidate *items, size_t n, uint64_t least,
 			   uint64_t units)
 {

@@ -261,7 +261,9 @@ static void scan_condition(struct json_scan *scan, struct json_object *object,
 	c->since_s = json_scan_time(scan, object, "lastTransitionTime");
 }
 
-/* Room for what an array of status has: zeroed; NULL when it is empty. */
+/*
+ * Make room for the items of an array of status: zeroed; NULL when it is empty.
+ */
 void *record_scan_room(struct json_scan *scan, struct json_object *array,
 		       size_t size, size_t *ret_count)
 {

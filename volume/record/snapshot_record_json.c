@@ -191,7 +191,7 @@ static void snapshot_scan_status(struct json_scan *scan,
 				    (unsigned)i, &record->splits[i]);
 }
 
-/* All of it agrees. */
+/* Check that all members of the record agree. */
 static void snapshot_scan_whole(struct json_scan *scan,
 				const struct snapshot_record *record)
 {

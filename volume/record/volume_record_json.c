@@ -345,7 +345,10 @@ static void check_sizes(struct json_scan *scan,
 			       sum);
 }
 
-/* All of it agrees, and an attachment's epoch has been given. */
+/*
+ * Check that all members of the record agree, and an attachment's epoch has
+ * been given.
+ */
 static void volume_scan_whole(struct json_scan *scan,
 			      const struct volume_record *record)
 {

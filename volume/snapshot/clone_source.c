@@ -13,7 +13,7 @@
 #include "volume/snapshot/snapshot_op.h"
 #include "volume/space/capacity.h"
 
-/* ---- what the request leaves open ---- */
+/* ---- open properties of the request ---- */
 
 static const char *word_of(const struct volume_source *source)
 {
@@ -34,7 +34,7 @@ static int clone_word_take(char *word, size_t size, const char *what,
 			 what, word_of(source), source->name, from, word);
 }
 
-/* @spec begins as @from, except for what it says itself. */
+/* Fill in @spec from @from, except for properties that it has itself. */
 static int spec_take(struct volume_spec *spec, const struct volume_spec *from,
 		     size_t n_splits, struct error *err)
 {
@@ -150,7 +150,7 @@ int clone_source_resolve(struct volume_context *ctx, struct volume_spec *spec,
 	if (there && volume_source_equal(&there->spec.source, &spec->source)) {
 		memcpy(spec->source.uid, there->spec.source.uid,
 		       sizeof(spec->source.uid));
-		/* What differs now is for the caller to tell. */
+		/* Differences are for the caller to tell. */
 		(void)spec_take(spec, &there->spec, 0, NULL);
 		return 0;
 	}
@@ -193,7 +193,7 @@ static struct planner_pool *pool_find(struct capacity *capacity,
 	return NULL;
 }
 
-/* Where the split of the source is, its copy will be: it takes room there. */
+/* Place one copy where the split of the source is: it takes room there. */
 static int place_one(struct plan *plan, const struct snapshot_split *split,
 		     struct error *err)
 {
@@ -347,7 +347,7 @@ int clone_source_plan(struct operation *op, struct error *err)
 
 /* ---- wait ---- */
 
-/* A lower bound on what is there of the split. */
+/* Return a lower bound on the split's copied bytes. */
 static int split_copied(struct operation *op, const struct volume_split *split,
 			bool *ret_done, uint64_t *ret_bytes, struct error *err)
 {

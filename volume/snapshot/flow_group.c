@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Several volumes cut at one instant. The group's record is the word: what
- * its members have made counts from the moment it says that it is cut; what
- * is found before is deleted, what is found unfinished after is finished.
+ * Several volumes cut at one instant. The group's record decides: its members'
+ * snapshots count from the moment when it says that it is cut. Snapshots found
+ * before that are deleted, unfinished ones found after that are finished.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -257,7 +257,10 @@ static int group_cut(struct group_work *w, enum snapshot_left *ret_left,
 
 /* ---- after the cut ---- */
 
-/* Each member says what it has, then the group that it counts. */
+/*
+ * Save each member's record with its extents, then the group's, which makes
+ * them count.
+ */
 static int group_commit(struct group_work *w, struct error *err)
 {
 	bool all = true, ready;

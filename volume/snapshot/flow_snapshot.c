@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One snapshot: made, followed, deleted. The record says Creating from before
- * the first extent is made until all are known to be of one instant; what is
- * found in that phase is of no instant, and is deleted.
+ * the first extent is made until all are known to be of one instant. Extents
+ * found in that phase are of no instant, and are deleted.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -171,7 +171,7 @@ static int snapshot_check_same(const struct snapshot_op *s,
 	return 0;
 }
 
-/* How far copying is by now. */
+/* Ask how far copying is by now. */
 static int snapshot_follow(struct snapshot_op *s, struct operation *op,
 			   struct error *err)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The extents of snapshots' records, cut at one instant (volume/op/cut.h), and
- * what came of it put into the records.
+ * the results put into the records.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -47,8 +47,8 @@ static uint64_t add_sizes(uint64_t a, uint64_t b)
 }
 
 /*
- * What no volume is larger than: whole units of the largest pools, as many
- * as it may have splits, and the rest of one of them.
+ * Return a size that no volume is above: whole units of the largest pools, as
+ * many as it may have splits, and the rest of one of them.
  */
 static uint64_t upper_bound(const struct volume_spec *spec, uint64_t *sizes,
 			    size_t n)
@@ -74,8 +74,9 @@ static uint64_t upper_bound(const struct volume_spec *spec, uint64_t *sizes,
 }
 
 /*
- * The bytes of each pool that a volume may use; those that may be used at
- * all. Returns how many; *ret_available is what they have for many volumes.
+ * Fill @sizes with the bytes of each pool that a volume may use. Returns the
+ * number of pools that may be used at all; *ret_available is their space for
+ * many volumes.
  */
 static size_t usable_pools(const struct volume_spec *spec,
 			   const struct planner_pool *pools, size_t n,

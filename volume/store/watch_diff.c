@@ -24,7 +24,7 @@ void watch_diff_begin(struct watch_diff *diff)
 		diff->items[i].seen = false;
 }
 
-/* Where @name is, or belongs. */
+/* Return the place where @name is, or belongs. */
 static size_t item_place(const struct watch_diff *diff, const char *name,
 			 bool *ret_there)
 {

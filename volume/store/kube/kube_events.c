@@ -134,7 +134,10 @@ static struct json_object *event_new(struct kube_events *notices,
 	return event;
 }
 
-/* One of an object that was deleted, and made again, begins anew. */
+/*
+ * Tell whether the Event is of this very object. After an object was deleted
+ * and made again, its Events begin anew.
+ */
 static bool event_is_of(struct json_object *event, struct json_object *about)
 {
 	struct json_object *was = NULL;

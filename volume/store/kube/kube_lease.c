@@ -377,7 +377,10 @@ static void *renew_all(void *context)
 
 /* ---- giving back ---- */
 
-/* Of what we wrote last, so never one that another took meanwhile. */
+/*
+ * Delete the lease as we wrote it last, so never one that another took
+ * meanwhile.
+ */
 static void delete_exactly(struct kube_leases *leases, const char *name,
 			   struct json_object *object)
 {

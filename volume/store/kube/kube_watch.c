@@ -47,7 +47,7 @@ static void all_well(struct watch *watch)
 	watch->pause_ms = PAUSE_FIRST_MS;
 }
 
-/* Its version is a moment to go on from. */
+/* Remember the object's version, a moment to go on from. */
 static void watch_remember(struct watch *watch, struct json_object *object)
 {
 	const char *version = kube_text(object, "metadata", "resourceVersion");
@@ -193,8 +193,8 @@ static int64_t pause_next(struct watch *watch)
 }
 
 /*
- * Trying again may help. A server that starts forbids for a moment what it
- * allowed before.
+ * Tell whether trying again may help. A server that starts forbids for a moment
+ * what it allowed before.
  */
 static bool may_pass(const struct watch *watch, int r)
 {
@@ -204,8 +204,9 @@ static bool may_pass(const struct watch *watch, int r)
 }
 
 /*
- * The first time is nobody's business: the stream goes on where it was, or a
- * list says what was missed. 1: go on; else how it ends.
+ * Decide how to go on after trouble. The first time is nobody's business: the
+ * stream goes on where it was, or a list has the missed changes. 1: go on; else
+ * the watch's end.
  */
 static int after_trouble(struct watch *watch, int r, struct error *err)
 {

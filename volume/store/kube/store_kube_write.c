@@ -129,7 +129,7 @@ static int version_check(struct json_object *object, const char *version,
 		kind, name, kube_object_version(object), version);
 }
 
-/* Write what changed. @object becomes what the server has then. */
+/* Write the changed parts. @object becomes the server's object. */
 static int change_write(struct kube *kube, const struct kube_resource *resource,
 			const char *name, const struct kube_change *change,
 			struct json_object **object, struct error *err)

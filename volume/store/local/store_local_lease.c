@@ -112,7 +112,7 @@ static int release_now(struct local *local, const char *kind, const char *name)
 	return local_end(local, r, NULL);
 }
 
-/* ---- those that could not be given back ---- */
+/* ---- leases that could not be given back ---- */
 
 #define GIVE_BACK_MS 500
 
@@ -204,9 +204,9 @@ void local_left_done(struct local *local)
 }
 
 /*
- * As long as this process lives nobody else can have what it does not give
- * back: it is tried again until that is done. Without memory, or a thread, it
- * ends with this process.
+ * Give a lease back. As long as this process lives, nobody else can have a
+ * lease that it keeps: giving back is tried again until it is done. Without
+ * memory, or a thread, the lease ends with this process.
  */
 void local_release(struct store *store, const char *kind, const char *name)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* store_local.h: the file, and what is in it when it is opened. */
+/* store_local.h: the file, and its schema when it is opened. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -30,7 +30,7 @@ static const char schema[] =
 	"CREATE TABLE counter (version INTEGER NOT NULL);"
 	"INSERT INTO counter VALUES (0);";
 
-/* What version 2 adds. */
+/* Additions of version 2. */
 static const char schema_2[] =
 	"CREATE TABLE beats (name TEXT NOT NULL PRIMARY KEY,"
 	" boot_id TEXT NOT NULL, boot_s INTEGER NOT NULL) WITHOUT ROWID;";
@@ -104,7 +104,7 @@ static int set_wal(struct local *local, struct error *err)
 	return rc == SQLITE_OK ? 0 : local_failed(local, rc, "opening", err);
 }
 
-/* Make what a file of @version lacks. */
+/* Make the tables that a file of @version lacks. */
 static int schema_make(struct local *local, int64_t version, struct error *err)
 {
 	char sql[96];
@@ -120,7 +120,7 @@ static int schema_make(struct local *local, int64_t version, struct error *err)
 	return r < 0 ? r : local_run(local, sql, err);
 }
 
-/* Bring a new or an older file up to date; refuse what is not ours. */
+/* Bring a new or an older file up to date; refuse a file that is not ours. */
 static int schema_check(struct local *local, struct error *err)
 {
 	int64_t version = local_number(local->db, "PRAGMA user_version");

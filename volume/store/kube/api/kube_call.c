@@ -52,7 +52,7 @@ const char *kube_text(struct json_object *object, const char *a, const char *b)
 	return json_object_get_string(found);
 }
 
-/* What went wrong, in the server's words, made safe to show. */
+/* Write the error in the server's words, made safe to show. */
 static void reason_text(struct json_object *status,
 			const struct kube_answer *answer, char *ret)
 {

@@ -79,7 +79,10 @@ static CURL *handle_take(struct kube_http *http)
 	return handle ? handle : curl_easy_init();
 }
 
-/* Its options are forgotten (with the token), its connections kept. */
+/*
+ * Give a handle back. Its options are forgotten (with the token), its
+ * connections kept.
+ */
 static void handle_give(struct kube_http *http, CURL *handle)
 {
 	curl_easy_reset(handle);
