@@ -58,7 +58,7 @@ size_t kit_extents(struct kit *t)
 	       fake_node_extents(&t->nodes[1]);
 }
 
-/* One extent on each node. */
+/* Make a volume of one extent on each node. */
 int kit_make(struct kit *t, const char *name, uint64_t size,
 	     const struct volume_source *source)
 {
@@ -116,7 +116,7 @@ struct fake_node *kit_node_of(struct kit *t, const char *name)
 	return &t->nodes[strcmp(name, "h1") == 0];
 }
 
-/* What a snapshot's split holds. */
+/* Return the number that a snapshot's split holds. */
 uint64_t kit_held(struct kit *t, const struct snapshot_split *split)
 {
 	struct fake_extent e;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a snapshot holds, and what differs from an older one, as ranges. */
+/* Data of a snapshot, and differences from an older one, as ranges. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -69,7 +69,7 @@ struct seen {
 	size_t n;
 };
 
-/* Whatever a node says, what is told is in order and inside. */
+/* Check that ranges are in order and inside, whatever a node says. */
 static int see(void *seen_, uint64_t size, const struct snapshot_range *ranges,
 	       size_t n)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Snapshots, and what is made of them, over two nodes that keep numbers. */
+/* Snapshots and their clones, over two nodes that keep numbers. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -111,7 +111,7 @@ static void what_fails_leaves_nothing_held_and_nothing_made(void **state)
 	assert_string_equal(t->nodes[0].hold, "");
 	assert_false(kit_there(t, "s"));
 	fake_node_up(&t->nodes[1]);
-	/* Whether that one cut, nobody knows. */
+	/* Nobody knows whether that node cut. */
 	atomic_store(&t->nodes[1].cut_fails, -ETIMEDOUT);
 	atomic_store(&t->nodes[1].release_fails, ETIMEDOUT);
 	assert_int_equal(kit_snapshot(t, "s", "v"), -ETIMEDOUT);
@@ -136,7 +136,7 @@ static void a_snapshot_of_another_volume_keeps_its_name(void **state)
 	assert_int_equal(volume_node_remove(t->volumes, "h0", false, NULL),
 			 -EBUSY);
 	assert_int_equal(kit_extents(t), 6);
-	/* Another one that has the name is not the one that is meant. */
+	/* Another volume of that name is not the one meant. */
 	assert_int_equal(kit_snapshot(t, "x", "v@" NOBODY), -ENOENT);
 	assert_int_equal(kit_snapshot(t, "s", "v@" NOBODY), -EEXIST);
 	assert_int_equal(volume_snapshot_delete(t->volumes, "s@" NOBODY, NULL),

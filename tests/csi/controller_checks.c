@@ -94,7 +94,7 @@ static void takes_a_limit_alone(void)
 	holds(answer_number("volume.capacity_bytes") <= 167772160);
 }
 
-/* One of two is not supported: neither is made. */
+/* Ask for two capabilities, one not supported: no volume is made. */
 static void makes_all_capabilities_or_nothing(void)
 {
 	refused(1, BAD, CREATE, "name=all", "volume_capabilities.1.$access",
@@ -364,7 +364,9 @@ static void lists_in_pages(void)
 	same(answer("entries.#"), "5");
 }
 
-/* What comes and goes between two pages costs no other volume its place. */
+/*
+ * A volume that comes or goes between two pages costs no other one its place.
+ */
 static void lists_while_things_change(void)
 {
 	ok(1, CREATE, "name=a1", "parameters.minExtents=1");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What holds for every RPC, and the Identity service. */
+/* Rules for every RPC, and the Identity service. */
 #include <ctype.h>
 #include <limits.h>
 #include <stdio.h>
@@ -117,7 +117,7 @@ static void refuses_long_strings(void)
 
 static void maps_have_4_kib(void)
 {
-	/* Its size is right, so another thing is wrong with it. */
+	/* The field's size is right, so another thing is wrong with it. */
 	refused(1, BAD, "Controller/CreateVolume", "!parameters",
 		long_field("parameters.k=", 4095));
 	holds(has_text(answer_text(), "not known"));
@@ -253,7 +253,7 @@ static void the_context_is_the_same_everywhere(void)
 	same(answer("volume.volume_context.#"), value_of("contexts"));
 }
 
-/* No context anywhere, and other hosts than the one that made it. */
+/* Use a volume without any context, and on other hosts than its maker's. */
 static void the_id_is_enough(void)
 {
 	ok(2, "Controller/ControllerGetVolume");

@@ -373,7 +373,7 @@ void kit_expect(enum rpc_code want, enum rpc_code got, const char *what)
 	if (got != want)
 		kit_fail("%s: %s, not %s: %s", what, rpc_code_name(got),
 			 rpc_code_name(want), last.text);
-	/* A person reads it: words, and what it is about. */
+	/* A person reads the message: it has words, and its object. */
 	if (got != RPC_OK && !strchr(last.text, ' '))
 		kit_fail("%s: %s says only '%s'", what, rpc_code_name(got),
 			 last.text);

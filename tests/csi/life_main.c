@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How long the calls of a volume's life take, for perf/suites/life.py.
+ * Times of the calls of a volume's life, for perf/suites/life.py.
  *
  *	life_main DIR TIMES PARALLEL
  *

@@ -18,7 +18,7 @@
 #include "tests/csi/kit.h"
 #include "volume/volume.h"
 
-/* What may be said beside OK and ABORTED. */
+/* Answers that are right beside OK and ABORTED. */
 #define PRECONDITION (1u << RPC_FAILED_PRECONDITION)
 #define NOT_FOUND    (1u << RPC_NOT_FOUND)
 #define EXISTS       (1u << RPC_ALREADY_EXISTS)

@@ -5,10 +5,10 @@
  *	rules_main DIR mount|block [PART]
  *	rules_main DIR mount-snapshots|block-snapshots [PART]
  *
- * What can be cut while it is used lies in the pools "raw": those checks are
- * the second form's.
- * The hosts in DIR are up (tests/csi/lib.sh). PART of a name: only checks
- * that have it. Prints TAP; exit 1 when a check failed.
+ * Volumes that can be cut while they are used lie in the pools "raw": their
+ * checks are the second form's. The hosts in DIR are up (tests/csi/lib.sh).
+ * PART of a name: only checks that have it. Prints TAP; exit 1 when a check
+ * failed.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -28,7 +28,7 @@
 #define POOL      "parameters.poolSelector=raw"
 #define READY_MS  20000
 
-/* ---- what the checks are made of ---- */
+/* ---- parts of the checks ---- */
 
 static void wait_ready(void)
 {
@@ -76,8 +76,8 @@ static size_t listed(const char *field)
 }
 
 /*
- * Publish the volume $id as $name's, on host 1, and run @look on what is
- * seen; then all is taken down but the volume.
+ * Publish the volume $id as $name's, on host 1, and run @look on its target
+ * path. Then take all down but the volume.
  */
 static void looking_at(const char *id, const char *name,
 		       void (*look)(const char *path))
@@ -498,7 +498,7 @@ static void streams_what_is_used(void)
 }
 
 /*
- * A stream that ended after any of its ranges: what is asked for from there
+ * Go on after a stream that ended after any of its ranges. A stream from there
  * on is the rest, no more, and the same again.
  */
 static void goes_on_with_what_has_changed(void)
@@ -563,7 +563,7 @@ static void streams_refuse_what_cannot_be(void)
 
 /* ---- limits ---- */
 
-/* What the volume's mutable parameters are, it confirms. */
+/* Tell whether the volume confirms these mutable parameters. */
 static bool limits_are(const char *iops, const char *bytes)
 {
 	ok(1, VALIDATE, iops, bytes);

@@ -77,7 +77,7 @@ void level_set(enum level want)
 		down();
 }
 
-/* ---- what is left ---- */
+/* ---- remains ---- */
 
 static void unpublish_all(int host)
 {
@@ -205,7 +205,7 @@ bool scrap(bool all)
 	return gone;
 }
 
-/* ---- what is seen at a path ---- */
+/* ---- the view at a path ---- */
 
 void kit_sleep_ms(unsigned ms)
 {

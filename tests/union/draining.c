@@ -34,7 +34,7 @@ static void tell(const struct draining *d, bool stop, const char *path)
 	(void)process_must(stop ? stop_argv : start_argv, PATIENCE_MS, &err);
 }
 
-/* Is it over, before @ms have passed? */
+/* Tell whether the drain is over before @ms have passed. */
 static bool is_over(int fd, unsigned ms)
 {
 	struct pollfd end = {.fd = fd, .events = POLLIN};

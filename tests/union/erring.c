@@ -62,7 +62,10 @@ static void keep(const char *root, const char *path, int flag)
 		abort();
 }
 
-/* The branches that have @path, as what it is: how many, and one of them. */
+/*
+ * Count the branches that have @path with the type of @mode, and return one of
+ * them.
+ */
 static unsigned count_copies(struct erring *e, const char *path, mode_t mode,
 			     unsigned *ret)
 {
@@ -87,7 +90,7 @@ static void keep_all(struct erring *e, const char *path, unsigned copies,
 		if (copy_stat(e->branches[i], path, &st) &&
 		    (S_ISREG(st.st_mode) || S_ISDIR(st.st_mode)))
 			keep(e->branches[i], path, flag);
-	/* Where it is not yet it can be made. */
+	/* On a branch without the directory it can be made. */
 	if (copies == e->count || !is_directory)
 		keep(e->plain, path, flag);
 	else
@@ -227,7 +230,7 @@ static int locate(const char *image, uint64_t ino, unsigned block_size,
 	return r;
 }
 
-/* @back: put back what was there, or damage it. */
+/* Damage an image, or @back: put back its old bytes. */
 static int change_image(const struct erring *e, struct erring_damage *damage,
 			bool back, struct error *err)
 {
@@ -316,7 +319,9 @@ static int flags_of(const char *root, const char *path)
 								: flags & KEPT;
 }
 
-/* A copy, and not what the plain directory has. */
+/*
+ * Tell whether a copy of @path has a flag, and that of the plain tree has none.
+ */
 static bool is_kept(const struct erring *e, const char *path)
 {
 	unsigned i;
@@ -465,7 +470,7 @@ void erring_overlook(char *text)
 	}
 }
 
-/* Is the word @mine an error where EPERM is another reason? */
+/* Tell whether the word @mine is an error where EPERM is another reason. */
 static bool is_reason(const char *mine, size_t length)
 {
 	static const char *const reasons[] = {"EACCES", "ENOTDIR", "EISDIR",

@@ -189,7 +189,7 @@ bool hurting_leaves_out(const struct op *op)
 	case OP_HANDLE:
 	case OP_SAME:
 	case OP_STATFS: return true;
-	/* The kernel alone does that, of what is lost, too. */
+	/* The kernel alone does that, also for a lost file. */
 	case OP_OPEN: return op->flags & O_PATH;
 	default: return false;
 	}
@@ -228,8 +228,8 @@ static bool is_link_elsewhere(const struct hurting *h, const char *path)
 }
 
 /*
- * By @path, whose last component is what the call is about: what they hold, or
- * a link, which leads to wherever.
+ * Tell whether @path explains the error: the lost branches hold it, or a link
+ * in it, which leads to wherever. The call is about the last component.
  */
 static bool path_explains(const struct hurting *h, const char *path)
 {

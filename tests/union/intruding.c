@@ -37,7 +37,7 @@ static char *choose(const struct intruding *in, struct dice *dice)
 	return list;
 }
 
-/* Is it mounted? */
+/* Try to mount one; true: it is mounted. */
 static bool try_one(const struct intruding *in, struct dice *dice,
 		    const char *point)
 {

@@ -33,7 +33,10 @@ static int seize(pid_t thread)
 	return 0;
 }
 
-/* The threads it has now; what they make is traced as they are. */
+/*
+ * Trace the threads that the process has now. Threads that they make are traced
+ * as they are.
+ */
 static int seize_all(pid_t pid)
 {
 	struct dirent *entry;

@@ -182,8 +182,9 @@ static int run_seed(struct settings *s, uint64_t seed)
 }
 
 /*
- * Whether something that was to happen has not: a seed may be over before, and
- * how soon is the machine's. One that is asked for alone is not followed.
+ * Tell whether something that was to happen has not. A seed may be over before,
+ * and the machine decides how soon. No other seed follows one that is asked for
+ * alone.
  */
 static bool is_lacking(const struct settings *s)
 {

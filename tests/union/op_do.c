@@ -12,7 +12,10 @@
 #include "base/cleanup.h"
 #include "tests/union/op.h"
 
-/* Later than any time a call sets: what the clock says, so not compared. */
+/*
+ * The end of the times that calls set. Later ones are of the clock, so not
+ * compared.
+ */
 #define SET_TIMES_END 1500000000
 
 static char *text;

@@ -28,8 +28,9 @@ static void do_chmod(const struct op *op, const char *path, int fd)
 }
 
 /*
- * To nobody and no group, by another user: where somebody has the file open
- * for writing that cannot be told from what the kernel asks before a write.
+ * Tell whether a chown can be told from the kernel's request before a write. A
+ * chown to nobody and no group, by another user, cannot, where the file is open
+ * for writing.
  */
 static bool is_told_from_a_write(const struct op *op, const char *path, int fd)
 {

@@ -69,9 +69,9 @@ static int flags_of(int fd)
 }
 
 /*
- * All that is asked for: how much one call copies is up to the file system.
- * Where it overlaps, pieces of another length give another outcome. O_DIRECT is
- * of those who read and write: who copies for them need not be aligned.
+ * Copy all that is asked for: the file system decides how much one call copies.
+ * Where ranges overlap, pieces of another length give another outcome. O_DIRECT
+ * is for reads and writes: a copy need not be aligned.
  */
 static void do_copy(const struct op *op, int from, int to)
 {

@@ -48,7 +48,7 @@ static int compare(const void *a, const void *b)
 	return strcmp(a, b);
 }
 
-/* An entry must be what a stat of it says. */
+/* Check that an entry has the type and inode of a stat of it. */
 static void check_entry(int fd, const struct dirent *entry)
 {
 	struct stat st;
@@ -129,7 +129,10 @@ static void touch_names(int fd, unsigned from, unsigned to, bool there)
 	}
 }
 
-/* From the offset after name @at on: just what came after it. */
+/*
+ * Check that a list from the offset after name @at on has just the names after
+ * it.
+ */
 static void check_seek(DIR *dir, const struct name_filter *all, unsigned at)
 {
 	static struct name_filter got;
@@ -181,7 +184,10 @@ static void do_statfs(const char *path)
 		say(" name=%lu block=%lu", st.f_namemax, st.f_bsize);
 }
 
-/* A handle opens what it was made of, or says that it is no more. */
+/*
+ * Check that a handle opens the file that it was made of, or says that this is
+ * no more.
+ */
 static void do_handle(const struct op *op, const char *path, const char *path2)
 {
 	union {

@@ -27,7 +27,7 @@ static void do_open(const struct op *op, int *slot)
 
 #define EXTENTS 64
 
-/* Has it extents that were allocated, and not written? */
+/* Tell whether the file has extents that were allocated, and not written. */
 static bool has_unwritten(int fd)
 {
 	char memory[sizeof(struct fiemap) +
@@ -68,8 +68,8 @@ static bool has_data(int fd, off_t at, off_t end)
 }
 
 /*
- * Where there are holes: an answer that is OP_SEEK_WRONG passes over data or
- * calls data a hole. And back to where both trees are.
+ * Seek holes. An answer that is OP_SEEK_WRONG passes over data or calls data a
+ * hole. Then go back to the position of both trees.
  */
 static void do_seek_hole(const struct op *op, int fd, off_t size)
 {

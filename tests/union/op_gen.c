@@ -20,7 +20,7 @@ static const char *const kind_names[OP_KINDS] = {
 	"list-changing", "statfs",    "handle",
 };
 
-/* How often, one to another. */
+/* Frequencies of the calls, one to another. */
 static const unsigned weights[OP_KINDS] = {
 	[OP_OPEN] = 90,      [OP_CLOSE] = 40,     [OP_READ] = 40,
 	[OP_WRITE] = 60,     [OP_SEEK] = 20,      [OP_TRUNCATE] = 15,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a seed means. */
+/* The plan of a seed. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +18,9 @@ static const char *any_policy(struct dice *dice)
 	return policy_at(count ? dice_roll(dice, count) : 0)->name;
 }
 
-/* Modes and minima that nobody may notice: one branch takes what is new. */
+/*
+ * Choose modes and minima that nobody may notice: one branch takes new names.
+ */
 static void choose_words(struct plan *plan, struct dice *dice)
 {
 	static const char *const minima[] = {"0", "1K", "90M", "1T"};
@@ -51,7 +53,10 @@ static bool any_near_full(const struct plan *plan)
 	return false;
 }
 
-/* One lane: what is done is known when the file system goes. */
+/*
+ * Plan a loss. With one lane it is known which calls are done when the file
+ * system goes.
+ */
 static void plan_loss(struct plan *plan, struct dice *dice, unsigned count,
 		      unsigned file_systems)
 {
@@ -63,7 +68,10 @@ static void plan_loss(struct plan *plan, struct dice *dice, unsigned count,
 	plan->back_at = count * 3 / 4;
 }
 
-/* What root has mapped is written later, without a caller, as root. */
+/*
+ * Generate a call. Root's mapped pages are written later, without a caller, as
+ * root.
+ */
 static void generate(struct dice *dice, const struct op_limits *limits,
 		     const struct place *place, struct op *ret)
 {
@@ -92,7 +100,7 @@ void plan_make(struct plan *plan, uint64_t seed, unsigned count,
 	if (place->hurting)
 		plan_loss(plan, &dice, count, place->file_systems);
 	plan->count = count;
-	/* Only what the union is asked to write can go elsewhere. */
+	/* Only writes through the union can go elsewhere. */
 	limits.direct = dice_roll(&dice, 4) != 0 && !place->little;
 	limits.named = place->little;
 	(void)snprintf(plan->options, sizeof(plan->options),

@@ -25,7 +25,7 @@
 
 #define INTRUDED 4 /* of so many seeds one */
 
-/* What lanes tell, in memory that all share. */
+/* Reports of lanes, in memory that all share. */
 struct told {
 	int calls[RUN_LANES_MAX];
 	unsigned long refused, needless,
@@ -73,8 +73,9 @@ static void say_call(char *said, unsigned lane, unsigned i, const struct op *op,
 }
 
 /*
- * What can't be on another branch than what it belongs to may find no room
- * there. Then nothing has changed, and the plain tree is not asked.
+ * Tell whether a call may lack room. An object that can't be on another branch
+ * than its owner may find no room there. Then nothing has changed, and the
+ * plain tree is not asked.
  */
 static bool may_lack_room(const struct running *run, const struct op *op,
 			  const char *text)
@@ -144,8 +145,8 @@ static bool too_many_needless(const struct running *run)
 }
 
 /*
- * Has the union refused @op, which came to @text, as it has lost a file
- * system? Then the plain tree is not asked. Anything that it was not to
+ * Tell whether the union refused @op, with the result @text, as it has lost a
+ * file system. Then the plain tree is not asked. A call that it was not to
  * refuse is a difference: @differs.
  */
 static bool was_refused(const struct running *run, const struct op *op,
@@ -465,7 +466,7 @@ static void prepare(struct running *run)
 		abort();
 }
 
-/* What a call left behind on the directory itself. */
+/* Make the directory anew, without marks that a call left on it. */
 static void reset_root(const char *path)
 {
 	(void)rmdir(path);
@@ -603,7 +604,10 @@ int run_plan(const struct plan *plan, const struct place *place,
 	return r;
 }
 
-/* Is there a difference also without calls [at, end)? Then they stay out. */
+/*
+ * Try the plan without calls [at, end). If there is a difference still, they
+ * stay out.
+ */
 static void try_without(struct plan *plan, const struct place *place,
 			unsigned at, unsigned end)
 {

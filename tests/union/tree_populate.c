@@ -75,7 +75,9 @@ static void make_thing(struct population *p, const char *path)
 	dress(p, path, true);
 }
 
-/* Has a lower branch a file at @path, or at a directory it is in? */
+/*
+ * Tell whether a lower branch has a file at @path, or at a directory above it.
+ */
 static bool is_hidden(const struct population *p, unsigned branch,
 		      const char *path)
 {
