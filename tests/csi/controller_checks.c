@@ -364,9 +364,7 @@ static void lists_in_pages(void)
 	same(answer("entries.#"), "5");
 }
 
-/*
- * A volume that comes or goes between two pages costs no other one its place.
- */
+/* Volumes that come or go between two pages cost no other its place. */
 static void lists_while_things_change(void)
 {
 	ok(1, CREATE, "name=a1", "parameters.minExtents=1");
