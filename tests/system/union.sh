@@ -1216,7 +1216,6 @@ test_handles_outlive_an_unmount() {
 	echo other >"$D/b/d/deep/g"
 	ln -s d/deep "$D/b/link"
 	local names=(d/deep/er/f d/deep/g d/deep/er d/deep d link gone) option
-	touch "$D/now"
 	for option in survive=yes survive=no; do
 		echo x >"$D/b/gone"
 		union "$option" "$D/a:$D/b"
@@ -1252,7 +1251,7 @@ test_handles_outlive_an_unmount() {
 		rm -f "$D/b/later"
 	done
 	# Other branches, or one that is damaged: nothing is believed.
-	find /var/lib/tributary/handles -type f -newer "$D/now" -exec sh -c 'printf x | dd of="$1" bs=1 seek=100 conv=notrunc status=none' - {} ";"
+	printf x | dd of="$D/a/.tributary/handles" bs=1 seek=100 conv=notrunc status=none
 	union "" "$D/a:$D/b"
 	same "$(handles check "$D/handles" d/deep/g | paste -sd,)" "d/deep/g ESTALE"
 	same "$(cat "$M/d/deep/g")" other
@@ -1260,6 +1259,70 @@ test_handles_outlive_an_unmount() {
 	union "" "$D/b:$D/a"
 	same "$(handles check "$D/handles" d/deep/g | paste -sd,)" "d/deep/g ESTALE"
 	same "$(cat "$M/d/deep/g")" other
+	stop
+}
+
+found_of() { handles check "$D/$1" f g | awk '{print $2}' | paste -sd,; }
+
+test_handles_are_kept_on_a_branch() {
+	small_branches 20M 20M
+	mkdir "$D/c"
+	echo f >"$D/a/f"
+	echo g >"$D/b/g"
+	: >"$D/now"
+	union "" "$D/a:$D/b"
+	handles make "$D/first" f g
+	stop
+	[ -s "$D/a/.tributary/handles" ] && [ ! -e "$D/b/.tributary/handles" ]
+	# On the first that can be written. The newest counts, whatever else is there.
+	union "" "$D/a=ro:$D/b"
+	same "$(found_of first)" found,found
+	echo h >"$M/h"
+	handles make "$D/h" h
+	stop
+	[ -s "$D/b/.tributary/handles" ] && [ -s "$D/a/.tributary/handles" ]
+	union ro "$D/a:$D/b"
+	same "$(found_of first)" found,found
+	same "$(handles check "$D/h" h)" "h found"
+	stop
+	# Branches may follow; others in their places are not believed.
+	union "" "$D/a:$D/b:$D/c"
+	same "$(found_of first)" found,found
+	stop
+	union "" "$D/b:$D/a"
+	same "$(found_of first)" ESTALE,ESTALE
+	stop
+	union "" "$D/a:$D/b"
+	same "$(found_of first)" found,found
+	stop
+	# Somebody else's could be of any file.
+	chown 1234 "$D/a/.tributary/handles"
+	rm "$D/b/.tributary/handles"
+	union "" "$D/a:$D/b"
+	same "$(found_of first)" ESTALE,ESTALE
+	# What a branch has goes with it.
+	stop
+	union "control=$D/sock" "$D/a:$D/b"
+	trib-union --control "$D/sock" drain "$D/a"
+	eventually 60 detached "$D/a"
+	[ ! -e "$D/a/.tributary" ]
+	stop
+	[ -s "$D/b/.tributary/handles" ]
+	same "$(find /var/lib/tributary/handles -newer "$D/now" 2>/dev/null)" ""
+}
+
+test_a_full_branch_leaves_the_handles_to_the_next() {
+	small_branches 2M 20M
+	echo f >"$D/a/f"
+	echo g >"$D/b/g"
+	union "" "$D/a:$D/b"
+	handles make "$D/first" f g
+	dd if=/dev/zero of="$D/a/fill" bs=64k 2>/dev/null && fail "it is not full"
+	stop
+	same "$(ls -A "$D/a/.tributary")" ""
+	[ -s "$D/b/.tributary/handles" ]
+	union "" "$D/a:$D/b"
+	same "$(found_of first)" found,found
 	stop
 }
 
@@ -1332,7 +1395,7 @@ test_survives_kill_9_and_finishes_nothing_by_half() {
 		umount -l "$M"
 		union policy=local,survive=no "$branches"
 		grep -qE '^[0-9]+ [0-9]+ whole$' "$M/d/f"
-		same "$(find "$D"/[abc]/.tributary -mindepth 1 2>/dev/null | wc -l)" 0
+		same "$(find "$D"/[abc]/.tributary -mindepth 1 ! -name handles 2>/dev/null | wc -l)" 0
 		stop
 	done
 }

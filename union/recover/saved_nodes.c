@@ -1,41 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "union/recover/saved_nodes.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "base/log.h"
-#include "base/wire/fnv.h"
+#include "union/branch/branch_health.h"
 #include "union/node/node_copies.h"
 #include "union/recover/saved_nodes_file.h"
 #include "union/state/state.h"
+#include "union/sys/proc_path.h"
 
-#define PARENT    "/var/lib/tributary"
-#define DIRECTORY PARENT "/handles"
-#define NAME_SIZE 17           /* bytes with NUL */
-#define KEPT_S    (90 * 86400) /* since the last unmount */
-
-/* Name the file by the branches in their order. */
-static void name_of(const struct unionfs *fs, char *ret)
-{
-	struct branch_identity all[BRANCH_MAX];
-	unsigned i, count = fs->branches.count;
-
-	for (i = 0; i < count; i++)
-		all[i] = fs->branches.items[i]->identity;
-	(void)snprintf(ret, NAME_SIZE, "%016llx",
-		       (unsigned long long)fnv1a(
-			       all, count * sizeof(*all))); /* fits */
-}
+/* Names in BRANCH_WORK_DIR. */
+#define NAME     "handles"
+#define NAME_NEW NAME ".new"
 
 /* ---- writing ---- */
 
@@ -74,71 +58,65 @@ static int make_file(struct unionfs *fs, struct saved_nodes *ret)
 	return 0;
 }
 
-/*
- * Remove the files that nobody asked for in KEPT_S: their branches are no more.
- */
-static void prune(int dir)
+static int write_file(const struct saved_nodes *saved,
+		      const struct branch *branch)
 {
-	auto_close int own = openat(dir, ".",
-				    O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *stream = own < 0 ? NULL : fdopendir(own);
-	time_t oldest = time(NULL) - KEPT_S;
-	const struct dirent *entry;
-	struct stat st;
-
-	if (!stream)
-		return;
-	(void)take_fd(&own);
-	while ((entry = readdir(stream)))
-		if (fstatat(dir, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) ==
-			    0 &&
-		    S_ISREG(st.st_mode) && st.st_mtime < oldest)
-			(void)unlinkat(dir, entry->d_name, 0);
-	(void)closedir(stream); /* was only read */
-}
-
-static int write_file(const struct saved_nodes *saved, const char *name)
-{
-	auto_close int dir = -1, fd = -1;
-	char new[NAME_SIZE + 4];
+	auto_close int dir = branch_work_dir(branch), fd = -1;
 	int r;
 
-	(void)mkdir(PARENT, 0755); /* a failure is seen below */
-	(void)mkdir(DIRECTORY, 0700);
-	dir = open(DIRECTORY, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (dir < 0)
-		return -errno;
-	(void)snprintf(new, sizeof(new), "%s.new", name); /* fits */
-	fd = openat(dir, new,
-		    O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC,
+		return dir;
+	(void)unlinkat(dir, NAME_NEW, 0); /* of a server killed here */
+	fd = openat(dir, NAME_NEW, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC,
 		    0600);
 	if (fd < 0)
 		return -errno;
 	r = fd_write_all(fd, saved->data, saved->size);
 	if (r == 0 && fsync(fd) < 0)
 		r = -errno;
-	if (r == 0 && renameat(dir, new, dir, name) < 0)
+	if (r == 0 && renameat(dir, NAME_NEW, dir, NAME) < 0)
 		r = -errno;
 	if (r < 0)
-		(void)unlinkat(dir, new, 0); /* it is not whole */
-	prune(dir);
+		(void)unlinkat(dir, NAME_NEW, 0); /* the file is not whole */
+	return r;
+}
+
+static bool is_writable(const struct branch *branch)
+{
+	return !(branch->flags & (BRANCH_RO | BRANCH_GONE)) &&
+	       branch_is_well(branch);
+}
+
+/* Write to the first branch that takes it. 0, too, if none is writable. */
+static int write_somewhere(struct unionfs *fs, const struct saved_nodes *saved)
+{
+	const struct branch *branch;
+	unsigned i;
+	int r = 0;
+
+	for (i = 0; i < fs->branches.count; i++) {
+		branch = fs->branches.items[i];
+		if (!is_writable(branch))
+			continue;
+		r = write_file(saved, branch);
+		if (r == 0)
+			break;
+	}
 	return r;
 }
 
 void saved_nodes_write(struct unionfs *fs)
 {
 	struct saved_nodes saved = {0};
-	char name[NAME_SIZE];
 	int r = make_file(fs, &saved);
 
-	if (r == 0) {
-		name_of(fs, name);
-		r = write_file(&saved, name);
-	}
+	if (r == 0)
+		r = write_somewhere(fs, &saved);
 	free(saved.data);
 	if (r < 0)
 		log_warning("'%s': file handles of it are not valid at its "
-			    "next mount: " DIRECTORY ": %s",
+			    "next mount: write '" BRANCH_WORK_DIR "/" NAME
+			    "' on a branch: %s",
 			    fs->mountpoint, strerror(-r));
 }
 
@@ -180,33 +158,79 @@ static void put_node(struct state *state, const struct saved_node *saved)
 	atomic_store(&state->branches[saved->branch].used, STATE_BRANCH_USED);
 }
 
-static bool has_root(const struct state *state)
+/* Tell whether nobody else could write @fd: a handle opens any file. */
+static bool is_private(int fd)
 {
-	return atomic_load(&state->nodes[NODE_ROOT_ID].generation) &&
-	       S_ISDIR(state->nodes[NODE_ROOT_ID].type);
+	struct stat st;
+
+	return fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&
+	       st.st_uid == geteuid() && !(st.st_mode & 022);
+}
+
+/* Tell whether @saved is of this union: without its root it is of no use. */
+static bool has_root(const struct unionfs *fs, const struct saved_nodes *saved)
+{
+	const struct saved_node *first = saved->nodes;
+
+	return saved->count && first->id == NODE_ROOT_ID &&
+	       S_ISDIR(first->type) && is_known(fs, saved, first);
+}
+
+/* Read the file of @branch; false: it has none that can be used. */
+static bool read_file(const struct unionfs *fs, const struct branch *branch,
+		      struct saved_nodes *ret)
+{
+	auto_close int dir = branch_work_dir_at(branch->root_fd, false);
+	auto_close int fd = -1;
+	auto_free char *data = NULL;
+	char path[PROC_PATH_MAX];
+	size_t size;
+
+	if (dir >= 0)
+		fd = openat(dir, NAME,
+			    O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	if (fd < 0 || !is_private(fd) ||
+	    file_read(AT_FDCWD, proc_path(path, fd, ""), SAVED_NODES_SIZE_MAX,
+		      &data, &size, NULL) < 0 ||
+	    !saved_nodes_decode(data, size, ret) || !has_root(fs, ret))
+		return false;
+	(void)take_ptr(data); /* @ret has it */
+	return true;
+}
+
+/* Read the newest file: a branch that was once ro or full has an old one. */
+static void find_newest(const struct unionfs *fs, struct saved_nodes *ret)
+{
+	const struct branch *branch;
+	struct saved_nodes saved;
+	unsigned i;
+
+	for (i = 0; i < fs->branches.count; i++) {
+		branch = fs->branches.items[i];
+		if (branch->flags & BRANCH_GONE ||
+		    !read_file(fs, branch, &saved))
+			continue;
+		if (ret->data && ret->next_generation >= saved.next_generation)
+			free(saved.data);
+		else {
+			free(ret->data);
+			*ret = saved;
+		}
+	}
 }
 
 bool saved_nodes_read(struct unionfs *fs)
 {
 	struct state *state = fs->nodes.state;
-	char name[NAME_SIZE], path[sizeof(DIRECTORY) + NAME_SIZE];
-	struct saved_nodes saved;
-	auto_free char *data = NULL;
-	size_t size;
+	struct saved_nodes saved = {0};
 	uint64_t i;
 
-	name_of(fs, name);
-	(void)snprintf(path, sizeof(path), DIRECTORY "/%s", name); /* fits */
-	if (file_read(AT_FDCWD, path, SAVED_NODES_SIZE_MAX, &data, &size,
-		      NULL) < 0 ||
-	    !saved_nodes_decode(data, size, &saved))
-		return false;
-	/* The root comes first. Without it there is nothing. */
+	find_newest(fs, &saved);
 	for (i = 0; i < saved.count; i++)
-		if (is_known(fs, &saved, &saved.nodes[i]) &&
-		    (saved.nodes[i].id == NODE_ROOT_ID || has_root(state)))
+		if (is_known(fs, &saved, &saved.nodes[i]))
 			put_node(state, &saved.nodes[i]);
 	if (state->header->next_generation < saved.next_generation)
 		state->header->next_generation = saved.next_generation;
-	return has_root(state);
+	free(saved.data);
+	return state_has_root(state);
 }

@@ -2,9 +2,9 @@
 /*
  * Nodes kept over an unmount. A file handle of the union (name_to_handle_at(2),
  * NFS) names a node by its id and generation, and the next mount must know it.
- * So a union that ends writes its nodes to /var/lib/tributary/handles, in a
- * file for the branches in their order. Each node has the handle of its first
- * copy.
+ * So a union that ends writes its nodes to a file in BRANCH_WORK_DIR of its
+ * first branch that can be written. The file lives as long as the branch. Each
+ * node has the handle of its first copy.
  *
  * The next mount begins with them as with nodes that sleep (node_sleep.h). The
  * branch's file system says whether a handle is still valid. After a crash
