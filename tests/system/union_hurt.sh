@@ -198,6 +198,8 @@ test_what_is_damaged_on_a_branch_is_not_the_branch() {
 	only_it_fails cat "$M/both/x-a"
 	only_it_fails touch "$M/both/x-a"
 	same "$(stat_of failures)" 0
+	same "$(stat_of 'damaged | tostring')" "[0]"
+	same "$(logged "branch '$D/a': its file system says that something on it is damaged")" 1
 	same "$(logged failed)" 0
 	umount "$M"
 }

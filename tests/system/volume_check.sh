@@ -271,6 +271,37 @@ test_xfs_that_cannot_be_used_is_refused_and_repaired_when_told_to() {
 	scrapped brk
 }
 
+# XFS notes nowhere what it told the union of one file.
+test_xfs_that_told_of_damage_is_looked_at_whole() {
+	local file name number control=$C/host1/run/volumes/met/control
+	make met xfs
+	file=$(image met 0)
+	mounts 1 met
+	name=$(cd "$C/host1/run/volumes/met/branch-0/data" && find d -type f -print -quit)
+	number=$(stat -c %i "$C/host1/run/volumes/met/branch-0/data/$name")
+	unmounts 1 met
+	xfs "$file" "inode $number" "write -c core.size 5" # and not its checksum
+	: >"$TEST_DIR/ran"
+	mounts 1 met
+	same "$(ran)" "" "before anybody met it"
+	fails 1 "" cat "$C/host1/mnt/met/$name"
+	# The next server of the union knows it, too.
+	kill -9 "$(trib-union --control "$control" status | grep -o '"pid":[0-9]*' | cut -d: -f2)"
+	ls "$C/host1/mnt/met" >/dev/null
+	unmounts 1 met
+	record_text met | grep -o '"index":0[^}]*' | grep -q fsSuspect
+	same "$(record_text met | grep -o fsSuspect | wc -l)" 1
+	fails 1 '`trib volume check --repair met` runs xfs_repair' on 1 trib mount met "$C/host1/mnt/met"
+	same "$(ran | grep -c 'xfs_repair -n')" 1 "$(ran)"
+	nowhere met
+	checks 1 met --repair
+	grep -q "0  host1  met-0 *mended " "$TEST_DIR/out"
+	lacks fsSuspect record_text met
+	mounts 1 met
+	unmounts 1 met
+	scrapped met
+}
+
 # The log is there, but nothing can be made of it.
 test_an_xfs_log_that_cannot_be_replayed_is_given_up_by_a_person_only() {
 	local file how

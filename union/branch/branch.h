@@ -30,6 +30,8 @@
 
 #define BRANCH_SPACE_AGE_MS 1000 /* free space is asked for this often */
 
+struct state_branch;
+
 struct branch {
 	unsigned id;
 	atomic_uint flags; /* BRANCH_LOCAL and the like */
@@ -58,8 +60,9 @@ struct branch {
 	atomic_bool turned_ro; /* by itself, since it is a branch */
 	atomic_ulong failures; /* so far */
 	atomic_bool doubted;
-	/* Where the next server finds that it is; borrowed; NULL: nowhere. */
-	atomic_bool *doubt_record;
+	atomic_bool damaged; /* its file system said so of something on it */
+	/* Where the next server finds the two; borrowed; NULL: nowhere. */
+	struct state_branch *record;
 
 	pthread_mutex_t try_lock; /* held during a try: branch_try.h */
 	int64_t well_ns;          /* when that was begun and good; 0: never */

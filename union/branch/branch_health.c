@@ -12,6 +12,7 @@
 #include "union/branch/atime.h"
 #include "union/branch/branch_lock.h"
 #include "union/branch/branch_try.h"
+#include "union/state/state.h"
 #include "union/sys/proc_path.h"
 
 atomic_ullong branch_failed_set[BRANCH_MAX / 64];
@@ -71,8 +72,8 @@ static void let_go_of_root(struct branch *branch)
 /* Begin the doubt, with the lock, before any request gets a result of it. */
 static void begin_doubt(struct branch *branch)
 {
-	if (branch->doubt_record)
-		atomic_store(branch->doubt_record, true);
+	if (branch->record)
+		atomic_store(&branch->record->doubted, true);
 	if (!branch->doubted)
 		atomic_fetch_add(&branch_doubted, 1);
 	branch->doubted = true;
@@ -118,11 +119,29 @@ void branch_set_turned_ro(struct branch *branch, bool ro)
 	tell(branch);
 }
 
+static bool is_damage(int r)
+{
+	return r == -EUCLEAN || r == -EBADMSG;
+}
+
+static void note_damage(struct branch *branch, int r)
+{
+	if (branch->record)
+		atomic_store(&branch->record->damaged, true);
+	if (!atomic_exchange(&branch->damaged, true))
+		log_warning("branch '%s': its file system says that something "
+			    "on it is damaged (%s); check it when it is not "
+			    "mounted",
+			    branch->path, strerror(-r));
+}
+
 /* Does @r, an error of one object, hold for the whole branch? */
 static void look_at(struct branch *branch, int r)
 {
 	int tried = branch_try(branch);
 
+	if (is_damage(r))
+		note_damage(branch, r);
 	if (tried == -EROFS)
 		branch_set_turned_ro(branch, true);
 	else if (tried < 0)
@@ -163,8 +182,8 @@ void branch_trust(struct branch *branch)
 		if (atomic_fetch_sub(&branch_doubted, 1) == 1 &&
 		    atomic_fetch_add(doubt_mark, 1) == UINT32_MAX)
 			atomic_store(doubt_mark, 1);
-		if (branch->doubt_record)
-			atomic_store(branch->doubt_record, false);
+		if (branch->record)
+			atomic_store(&branch->record->doubted, false);
 	}
 	pthread_mutex_unlock(&change_lock);
 }

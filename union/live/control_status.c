@@ -80,6 +80,7 @@ static struct json_object *branch_json(struct branch *branch,
 		add(object, "error", json_object_new_string(strerror(failed)));
 	add(object, "failures",
 	    json_object_new_uint64(atomic_load(&branch->failures)));
+	add(object, "damaged", json_object_new_boolean(branch->damaged));
 	drain_get(drains, branch, &progress);
 	if (progress.draining)
 		add(object, "drain", drain_json(&progress));
@@ -190,18 +191,36 @@ char *control_policies(struct unionfs *fs)
 	return take_text(object);
 }
 
+/* Write the ids of those that are damaged: "0,3". */
+static void list_damaged(const struct branch_table *table,
+			 char ret[static 4 * BRANCH_MAX])
+{
+	unsigned i, count = table->count;
+	char *at = ret;
+
+	*at = '\0';
+	for (i = 0; i < count; i++)
+		if (atomic_load(&table->items[i]->damaged))
+			at += sprintf(at, "%s%u", at == ret ? "" : ",",
+				      i); /* fits */
+}
+
 char *control_stats(struct unionfs *fs)
 {
 	const struct union_stats *s = fs->stats;
 	struct branches_ill ill = branch_table_ill(&fs->branches);
+	char damaged[4 * BRANCH_MAX];
 	char *text;
-	int n = asprintf(
+	int n;
+
+	list_damaged(&fs->branches, damaged);
+	n = asprintf(
 		&text,
 		"{\"branches\":%u,\"policy\":\"%s\",\"passthrough\":%s,"
 		"\"nodes\":%llu,\"requests\":%lu,\"lookups\":%lu,\"creates\":%lu,\"opens\":%lu,"
 		"\"passthrough_opens\":%lu,\"reads\":%lu,\"writes\":%lu,"
 		"\"cloned_directories\":%lu,\"failed\":%u,\"read_only\":%u,"
-		"\"failures\":%lu}",
+		"\"failures\":%lu,\"damaged\":[%s]}",
 		fs->branches.count,
 		policy_of(&fs->policies, POLICY_CREATE)->name,
 		fs->passthrough ? "true" : "false",
@@ -210,7 +229,7 @@ char *control_stats(struct unionfs *fs)
 		atomic_load(&s->creates), atomic_load(&s->opens),
 		atomic_load(&s->passthrough_opens), atomic_load(&s->reads),
 		atomic_load(&s->writes), atomic_load(&s->cloned_directories),
-		ill.failed, ill.read_only, ill.failures);
+		ill.failed, ill.read_only, ill.failures, damaged);
 
 	return n < 0 ? NULL : text;
 }

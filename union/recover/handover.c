@@ -193,7 +193,8 @@ static int restore_branch(struct unionfs *fs, struct state_branch *record,
 	else if (!(flags & BRANCH_GONE) && branch_usable(branch->id))
 		folding_look(branch);
 	branch->min_free = record->min_free;
-	branch->doubt_record = &record->doubted;
+	branch->damaged = atomic_load(&record->damaged);
+	branch->record = record;
 	if (branch->doubted)
 		atomic_store(&record->doubted, true);
 	return 0;

@@ -71,6 +71,7 @@ struct state_branch {
 	/* A failure of the branch that was not announced since, by any server.
 	 */
 	atomic_bool doubted;
+	atomic_bool damaged; /* as in struct branch */
 	struct branch_identity identity;
 	_Atomic int32_t mount_id; /* the last that is known; 0: none */
 	char path[PATH_MAX];

@@ -47,7 +47,8 @@ static void note_branch(struct state_branch *record, struct branch *branch)
 	note_mount(record, branch);
 	if (!used) {
 		atomic_store(&record->doubted, branch->doubted);
-		branch->doubt_record = &record->doubted;
+		atomic_store(&record->damaged, branch->damaged);
+		branch->record = record;
 		record->identity = branch->identity;
 		(void)snprintf(record->path, sizeof(record->path), "%s",
 			       branch->path); /* a real path fits */

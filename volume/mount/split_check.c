@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "volume/mount/local.h"
 #include "volume/mount/mounts.h"
+#include "volume/mount/union_process.h"
 
 /* ---- the record ---- */
 
@@ -44,23 +45,35 @@ void split_check_sound(struct volume_record *record)
 	}
 }
 
-void split_check_note_failed(struct operation *op)
+/* Tell whether its file system gave up, or met damage while it was used. */
+static bool is_suspect(struct operation *op, const struct volume_split *split,
+		       const struct union_state *met)
 {
-	const struct volume_attachment *a;
 	struct mount_info info;
 	char branch[PATH_MAX];
+
+	local_branch_dir(op->ctx, op->name, split->index, branch);
+	return mounts_find(branch, &info, NULL) == 0 &&
+	       (info.failed || (split->index < UNION_BRANCHES_MAX &&
+				met->damaged[split->index]));
+}
+
+void split_check_note_failed(struct operation *op)
+{
+	struct union_state met = {0};
+	const struct volume_attachment *a;
 
 	a = op->record ? volume_record_attachment(op->record, op->ctx->node)
 		       : NULL;
 	if (!a || a->state == ATTACHMENT_PUBLISHED || a->read_only)
 		return;
+	/* A union that does not answer met nothing that is known. */
+	(void)union_state_get(a->mount_point, &met);
 	for (size_t i = 0; i < op->record->n_splits; i++) {
 		struct volume_split *split = &op->record->splits[i];
 
-		local_branch_dir(op->ctx, op->name, split->index, branch);
 		/* Not saved: if that is lost, all is as after a crash. */
-		if (split->state == SPLIT_READY &&
-		    mounts_find(branch, &info, NULL) == 0 && info.failed)
+		if (split->state == SPLIT_READY && is_suspect(op, split, &met))
 			(void)split_suspect_set(op, split, true, NULL, NULL);
 	}
 }

@@ -49,8 +49,8 @@ void split_check_tell(struct operation *op, const struct volume_split *split,
 		      const struct branch_found *found);
 
 /*
- * Note branches whose file system gave up as suspect, before the branches here
- * are unmounted.
+ * Note branches as suspect before the branches here are unmounted: those whose
+ * file system gave up, and those where the union met damage.
  */
 void split_check_note_failed(struct operation *op);
 

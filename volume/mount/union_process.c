@@ -354,6 +354,23 @@ static int number_of(const char *stats, const char *name, size_t *ret)
 	return 0;
 }
 
+/* Read `"damaged":[0,3]`. */
+static void damaged_of(const char *stats, bool *ret)
+{
+	static const char name[] = "\"damaged\":[";
+	const char *at = strstr(stats, name);
+	unsigned long number;
+	char *end;
+
+	at = at ? at + strlen(name) : "";
+	while (isdigit((unsigned char)*at)) {
+		number = strtoul(at, &end, 10);
+		if (number < UNION_BRANCHES_MAX)
+			ret[number] = true;
+		at = *end == ',' ? end + 1 : end;
+	}
+}
+
 int union_state_get(const char *mount_point, struct union_state *ret)
 {
 	char stats[STATS_MAX + 1];
@@ -374,6 +391,7 @@ int union_state_get(const char *mount_point, struct union_state *ret)
 	/* A union that was started before these were counted has none. */
 	(void)number_of(stats, "\"failed\":", &state.failed);
 	(void)number_of(stats, "\"read_only\":", &state.read_only);
+	damaged_of(stats, state.damaged);
 	*ret = state;
 	return 0;
 }

@@ -42,10 +42,14 @@ struct union_request {
 int union_start(const struct union_request *request, struct error *err);
 
 /* A union's account of its branches. */
+#define UNION_BRANCHES_MAX 256 /* docs/union.md */
+
 struct union_state {
 	size_t branches;  /* those at the start, and later ones */
 	size_t failed;    /* of them: they give errors or hang */
 	size_t read_only; /* turned so by themselves */
+	/* By number: the file system said that something on it is damaged. */
+	bool damaged[UNION_BRANCHES_MAX];
 };
 
 /* -errno: none is mounted there, or it does not answer. */
