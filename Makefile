@@ -256,7 +256,7 @@ check-debian13:
 	$(Q)tests/debian13 make -j$$(nproc) --no-print-directory WERROR=-Werror check-libraries || [ $$? = 77 ]
 
 LIBRARY_UNITS = $(filter $(foreach f,base launch initiator union volume,$(OUT)/test/$(f)/%),$(UNIT_TESTS))
-LIBRARY_HELPERS = $(filter $(foreach f,union tests/union volume,$(OUT)/test/$(f)/%) $(OUT)/test/tests/reaper,$(TEST_HELPERS))
+LIBRARY_HELPERS = $(filter $(foreach f,union tests/union volume,$(OUT)/test/$(f)/%) $(OUT)/test/tests/apart,$(TEST_HELPERS))
 LIBRARY_TESTS = tests/system/union_data.sh tests/system/union.sh tests/system/union_survive.sh \
   "tests/system/volume.sh test_a_volume_larger_than_a_node_moves_between_hosts \
     test_a_union_goes_on_when_its_server_is_killed_or_replaced"

@@ -28,13 +28,14 @@ _cleanups=()
 at_exit() {
 	local words=("$@")
 	[ "$1" != kill ] || words=(_kill_same "$(_started "${!#}")" "$@")
-	[ "$1 ${2-}" != "losetup -d" ] || words=(_detach_same "$(_behind "$3")" "$3")
+	[ "$1 ${2-}" != "losetup -d" ] || words=(_detach_same "$(_binding "$3")" "$3")
 	_cleanups+=("$(printf '%q ' "${words[@]}")")
 }
-# The file behind loop device $1; and that device is detached if it still is. Its
-# number may be somebody else's by then, of another lane.
-_behind() { losetup -nO BACK-MAJ:MIN,BACK-INO "$1" 2>/dev/null || true; }
-_detach_same() { [ -z "$1" ] || [ "$(_behind "$2")" != "$1" ] || losetup -d "$2"; }
+# A number that the kernel gives a loop device anew each time it is bound, which
+# also a device says whose file does not answer; and that device is detached if it
+# still is bound so. Its name may be another lane's by then.
+_binding() { cat "/sys/block/${1#/dev/}/diskseq" 2>/dev/null || true; }
+_detach_same() { [ "$(_binding "$2")" != "$1" ] || losetup -d "$2"; }
 # When process $1 was started; "" when there is none. proc(5): field 22.
 _started() { awk '{sub(/.*\) /, ""); if ($1 != "Z") print $20}' "/proc/$1/stat" 2>/dev/null || true; }
 _kill_same() { # STARTED kill...

@@ -155,7 +155,7 @@ test_the_store_is_right_when_the_server_fails() {
 		(
 			cd "$TOP"
 			KUBE_UPSTREAM=$dir CMOCKA_MESSAGE_OUTPUT=STDOUT \
-				_in_switch "$BUILD/test/volume/store_kube${part}_test"
+				_in_switch "$BUILD/test/volume/store/kube/store_kube${part}_test"
 		) >"$dir/part" 2>&1 || fail "$(grep -vE 'RUN|OK ' "$dir/part")"
 		cat "$dir/part" >>"$dir/out"
 	done

@@ -397,7 +397,7 @@ test_a_cut_of_two_pools_killed_at_any_step_is_whole_or_not_there() {
 	KILL_AT='rename,renameat,renameat2 unlink,unlinkat pwrite64'
 	killed_at_each_step 5 CreateSnapshots cut="$id" \
 		snapshots=extent:x,name:sx snapshots=extent:y,name:sy
-	grep -q "cut $id was cut short: undone, with 1 of 2" "$D"/log.*
+	grep -q "cut $id was interrupted: undone, with 1 of 2" "$D"/log.*
 }
 
 test_a_clone_and_a_revert_killed_at_any_step_are_done_or_not() {

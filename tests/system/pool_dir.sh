@@ -56,7 +56,7 @@ io() {
 # on_file_system NAME PROGRAM: a unit test, there
 on_file_system() {
 	local run=0
-	TMPDIR=$C/$1 "$BUILD/test/blockd/$2" >"$TEST_DIR/out" 2>&1 || run=$?
+	TMPDIR=$C/$1 "$BUILD/test/blockd/dir/$2" >"$TEST_DIR/out" 2>&1 || run=$?
 	[ $run = 0 ] && return
 	grep -vE '^\[ +(RUN|OK) ' "$TEST_DIR/out"
 	df "$C/$1" "$IMAGES"

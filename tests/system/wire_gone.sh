@@ -29,7 +29,7 @@ make_net() {
 # serve PROGRAM OPTION...: sets $port, and $server (its pid)
 serve() {
 	local said=$TEST_DIR/out.$1
-	nsenter --net="/run/netns/${NET}s" "$BUILD/test/target/$1" --listen tcp:0.0.0.0:0 --loops 1 \
+	nsenter --net="/run/netns/${NET}s" "$BUILD/test/target/testkit/$1" --listen tcp:0.0.0.0:0 --loops 1 \
 		--export disk=ram:64M "${@:2}" >"$said" 2>"$said.err" &
 	server=$!
 	at_exit kill -9 "$server"
