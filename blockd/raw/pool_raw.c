@@ -2,6 +2,7 @@
 #include "blockd/raw/pool_raw.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -155,11 +156,28 @@ static int raw_try(struct pool *pool, struct error *err)
 	return try_result(pool, r, err);
 }
 
+/* Have a pool opened anew, for writing, once its device takes writes. */
+static int retry_read_only(struct pool *pool, struct error *err)
+{
+	int r = raw_lost(pool, err);
+
+	if (r == 0)
+		r = raw_place_check_writable(pool_raw_of(pool)->fd, pool->path,
+					     err);
+	if (r < 0)
+		return r;
+	(void)error_set(err, EROFS, "device '%s' was read-only", pool->path);
+	return 1;
+}
+
 static int raw_retry(struct pool *pool, struct error *err)
 {
 	struct raw_store *store = pool_raw_of(pool)->store;
-	int r = raw_store_retry(store, err);
+	int r;
 
+	if (pool_raw_of(pool)->read_only)
+		return retry_read_only(pool, err);
+	r = raw_store_retry(store, err);
 	if (r != 0) /* why it has to, which says more than why it can't */
 		(void)raw_store_broken(store, err);
 	return try_result(pool, r, err);
@@ -284,20 +302,22 @@ static int check_identity(const struct pool_raw *raw, const char *name,
 static void tell(const struct pool_raw *raw, const struct raw_report *report)
 {
 	const char *name = raw->pool.record.name;
+	const bool left = raw->read_only || raw_report_lost(report);
 	struct error err;
 
 	if (report->super_damaged)
-		log_warning("pool %s: a copy of its superblock was damaged; "
-			    "it was written anew",
-			    name);
+		log_warning("pool %s: a copy of its superblock was damaged; %s",
+			    name,
+			    left ? "it is left as it is"
+				 : "it was written anew");
 	if (report->copies_damaged)
 		log_warning("pool %s: in %" PRIu64 " places of its metadata "
 			    "one of two copies was damaged; %s",
 			    name, report->copies_damaged,
-			    raw_report_lost(report)
-				    ? "they are left as they are"
-				    : "they were written anew");
-	if (raw_store_broken(raw->store, &err))
+			    left ? "they are left as they are"
+				 : "they were written anew");
+	if ((!raw->read_only || raw_report_lost(report)) &&
+	    raw_store_broken(raw->store, &err))
 		log_write(LOG_LEVEL_ERROR, "pool %s: %s", name,
 			  error_text(&err));
 	if (report->log_torn)
@@ -327,7 +347,16 @@ static int open_store(struct pool_raw *raw, const char *name, const char *id,
 	if (r < 0)
 		return r;
 	raw_file_medium_init(&raw->medium, raw->fd, size);
-	r = raw_store_open(&raw->medium.medium, &raw->store, &report, err);
+	/* The log of one that is read-only is replayed in memory alone. */
+	raw->read_only = (fcntl(raw->fd, F_GETFL) & O_ACCMODE) == O_RDONLY;
+	if (raw->read_only) {
+		r = raw_store_look(&raw->medium.medium, &raw->store, &report,
+				   err);
+		options.flags |= BLOCKDEV_FILE_READ_ONLY;
+	} else {
+		r = raw_store_open(&raw->medium.medium, &raw->store, &report,
+				   err);
+	}
 	if (r == -ENODATA) /* nothing of ours: as an empty directory has */
 		r = error_set(err, ENOENT, "there is no pool on '%s'",
 			      raw->pool.path);
@@ -342,7 +371,7 @@ static int open_store(struct pool_raw *raw, const char *name, const char *id,
 	(void)snprintf(same, sizeof(same), "/proc/self/fd/%d", raw->fd);
 	raw_store_on_failed(raw->store, fault, raw);
 	options.store = raw->store;
-	options.flags = direct ? BLOCKDEV_FILE_DIRECT : 0;
+	options.flags |= direct ? BLOCKDEV_FILE_DIRECT : 0;
 	return raw_users_new(&options, &raw->users, err);
 }
 

@@ -110,6 +110,8 @@ int pool_raw_check(const char *path, bool repair,
 	bool direct;
 	int r = raw_place_open(path, &fd, &direct, err);
 
+	if (r == 0 && repair)
+		r = raw_place_check_writable(fd, path, err);
 	if (r == 0)
 		r = raw_place_size(fd, path, &size, err);
 	if (r < 0)

@@ -139,6 +139,8 @@ int pool_raw_format(const char *path, bool force, uint64_t cluster_size,
 	if (r == 0)
 		r = raw_place_open(path, &fd, &direct, err);
 	if (r == 0)
+		r = raw_place_check_writable(fd, path, err);
+	if (r == 0)
 		r = check_empty(path, force, err);
 	if (r == 0)
 		r = raw_others_check(fd, path, err);

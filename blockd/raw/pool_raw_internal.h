@@ -22,7 +22,8 @@
 
 struct pool_raw {
 	struct pool pool;
-	int fd; /* locked while the pool is open */
+	int fd;         /* locked while the pool is open */
+	bool read_only; /* the device, when it was opened */
 	uint64_t device;
 	struct raw_file_medium medium;
 	struct raw_store *store;

@@ -67,11 +67,14 @@ int raw_place_open(const char *path, int *ret_fd, bool *ret_direct,
 		   struct error *err)
 {
 	struct stat st;
-	int flags = O_RDWR | O_CLOEXEC | O_NOCTTY;
-	auto_close int fd = -1;
+	int flags = O_CLOEXEC | O_NOCTTY;
+	auto_close int fd = -1, look = open(path, O_RDONLY | flags);
 	char who[RAW_OTHERS_MAX];
 	int r;
 
+	/* Some drivers refuse a read-only one for writing, and some don't. */
+	flags |= raw_place_read_only(look) ? O_RDONLY : O_RDWR;
+	fd_close(take_fd(&look));
 	if (stat(path, &st) == 0 && S_ISBLK(st.st_mode))
 		flags |= O_EXCL;
 	fd = open(path, flags | O_DIRECT);
@@ -84,14 +87,9 @@ int raw_place_open(const char *path, int *ret_fd, bool *ret_direct,
 					 ? who
 					 : "mounted, or held by another device "
 					   "or program");
-	if (fd < 0) {
-		/* Which error that gives depends on the kernel. */
-		int code = errno;
-		auto_close int look = open(path, O_RDONLY | O_CLOEXEC);
-
-		return error_set(err, raw_place_read_only(look) ? EROFS : code,
-				 "open '%s': %s", path, strerror(code));
-	}
+	if (fd < 0)
+		return error_set(err, errno, "open '%s': %s", path,
+				 strerror(errno));
 	if (flock(fd, LOCK_EX | LOCK_NB) < 0)
 		return error_set(err, EBUSY, "'%s' is in use by another blockd",
 				 path);
@@ -154,4 +152,11 @@ int raw_place_gone(int fd, const char *path, uint64_t size, struct error *err)
 				 " bytes any more",
 				 path, now, size);
 	return 0;
+}
+
+int raw_place_check_writable(int fd, const char *path, struct error *err)
+{
+	return raw_place_read_only(fd)
+		       ? error_set(err, EROFS, "device '%s' is read-only", path)
+		       : 0;
 }

@@ -17,7 +17,7 @@ int raw_place_size(int fd, const char *path, uint64_t *ret, struct error *err);
 /*
  * Exclusively: the kernel refuses O_EXCL for a block device that is mounted
  * or held by anything; a lock keeps other blockds away. O_DIRECT where the
- * file system has it.
+ * file system has it. A device that is read-only is opened for reading.
  *
  * -EBUSY: somebody has it, the text says who.
  */
@@ -33,6 +33,8 @@ int raw_place_gone(int fd, const char *path, uint64_t size, struct error *err);
 
 /* A block device that takes no writes, as somebody or its driver said. */
 bool raw_place_read_only(int fd);
+/* -EROFS: it is such a device. */
+int raw_place_check_writable(int fd, const char *path, struct error *err);
 
 /* A pool promises its space: a file has to have it. Bytes @from to @end. */
 int raw_place_reserve(int fd, const char *path, uint64_t from, uint64_t end,

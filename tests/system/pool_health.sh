@@ -267,7 +267,7 @@ test_a_device_that_turned_read_only() {
 	io "$URI" "read -P 7 0 1M"
 	blockdev --setrw "$DEV"
 	well rro
-	# At a start it can't be opened, which is said; then it can.
+	# At a start it is served for reading; then for writing, too.
 	blockd_signal 1 TERM
 	blockdev --setro "$DEV"
 	# Whether it is configured or not.
@@ -276,9 +276,34 @@ test_a_device_that_turned_read_only() {
 	blockd_start 1
 	mv "$TEST_DIR/conf" "$C/host1/blockd.conf"
 	is rro read-only
-	on 1 trib status | grep "^pool host1/rro: read-only: "
+	refused rro read-only
+	io "$URI" "read -P 7 0 1M"
 	blockdev --setrw "$DEV"
 	well rro
+	# After a crash, with a log to be replayed and a damaged copy to be mended.
+	on 1 trib extent create rro-y --pool rro --size 16MiB --quiet >/dev/null
+	io "$(uri rro-y)" "write -P 5 0 1M" flush
+	blockd_signal 1 KILL
+	dd if=/dev/urandom of="$DEV" bs=4096 count=1 seek=256 oflag=direct conv=notrunc status=none
+	blockdev --setro "$DEV"
+	sha256sum "$IMAGE" >"$TEST_DIR/sum"
+	blockd_start 1
+	is rro read-only
+	io "$URI" "read -P 7 0 1M"
+	! io "$URI" "write -P 9 0 1M" flush || fail "it was written"
+	same "$(sha256sum "$IMAGE")" "$(cat "$TEST_DIR/sum")"
+	blockdev --setrw "$DEV"
+	well rro
+	io "$(uri rro-y)" "read -P 5 0 1M"
+	on 1 trib pool check rro
+}
+
+test_a_device_that_is_read_only_gets_no_pool() {
+	local dev
+	truncate -s 128MiB "$C/blank.img"
+	dev=$(losetup -r -f --show "$C/blank.img")
+	at_exit losetup -d "$dev"
+	fails any "'$dev' is read-only" on 1 trib pool create blank "$dev" --force
 }
 
 test_a_device_of_which_half_is_gone() {
