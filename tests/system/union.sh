@@ -720,6 +720,7 @@ test_every_policy_makes_names_by_function() {
 	small_branches 20M 40M
 	local policy
 	mkdir "$D/a/in" "$D/a/in/deep"
+	head -c 1M /dev/zero >"$D/b/used" # more than a union leaves on a
 	for policy in pfrd mfs lfs lus lup ff rand newest all local epall epff eplfs eplus eplup \
 		epmfs eppfrd eprand msplfs msplus msplup mspmfs msppfrd; do
 		union "category.create=$policy,category.search=newest,func.chmod=ff" "$D/a:$D/b"
@@ -1266,7 +1267,7 @@ found_of() { handles check "$D/$1" f g | awk '{print $2}' | paste -sd,; }
 
 test_handles_are_kept_on_a_branch() {
 	small_branches 20M 20M
-	mkdir "$D/c"
+	mkdir -p "$D/c"
 	echo f >"$D/a/f"
 	echo g >"$D/b/g"
 	: >"$D/now"
