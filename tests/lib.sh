@@ -129,8 +129,18 @@ end_at_once() {
 
 # Of the union whose last words are these (a regular expression): what was
 # started and would start another server, and who serves.
-union_holder() { pgrep -f -- "trib-union -f -o .*$1\$"; }
-union_server() { pgrep -f -- "trib-union -f --holder-fd=3 .*$1\$"; }
+union_holder() { first_of "trib-union -f -o .*$1\$"; }
+union_server() { first_of "trib-union -f --holder-fd=3 .*$1\$"; }
+# Those with these words, but not their children: one that was just forked has the
+# words of its parent until it executes its program.
+first_of() {
+	local pids pid parent
+	pids=$(pgrep -f -- "$1") || return
+	for pid in $pids; do
+		parent=$(awk '/^PPid:/ {print $2}' "/proc/$pid/status" 2>/dev/null) || continue
+		grep -qx "$parent" <<<"$pids" || echo "$pid"
+	done | grep .
+}
 # Another than PID serves: MOUNTPOINT PID. One look-up: between two it may end.
 union_server_after() { local now; now=$(union_server "$1") && [ "$now" != "$2" ]; }
 # It dies for good: its holder first.

@@ -30,7 +30,7 @@ ctl() { trib-union --control "$D/ctl" "$@"; }
 branch() { ctl status | jq -r ".branches[$1].$2"; }
 is() { [ "$(branch "$1" "$2")" = "$3" ]; } # ID KEY VALUE
 server() { # not its supervisor, if it has one
-	pgrep -f "trib-union -f --holder-fd=3 .*$M\$" || pgrep -f "trib-union -f .*$M\$"
+	first_of "trib-union -f --holder-fd=3 .*$M\$" || first_of "trib-union -f .*$M\$"
 }
 stop() {
 	local pid

@@ -43,8 +43,8 @@ say_more() { # and where those that are still there stand
 		grep -H . /proc/"$pid"/task/*/wchan
 	done
 }
-server() { pgrep "$@" -f -- "--holder-fd=3 .* $M\$" || true; }
-supervisor() { pgrep -f -- " -f --ready-fd=3 .* $M\$" || true; }
+server() { first_of "[-]-holder-fd=3 .* $M\$" || true; }
+supervisor() { first_of " -f --ready-fd=3 .* $M\$" || true; }
 
 # All of both branches but times, and which names the union has.
 tree() {
@@ -75,7 +75,7 @@ do_it() { python3 "$D/do.py" "$M" "$1"; }
 killed_at() { # N CODE
 	local rc=0 tracer line
 	# The newest: one that was ended may not be gone yet.
-	exec {ready}< <(exec "$BUILD/test/tests/union/kill_at" "$(server -n)" "$1" 2>"$D/kill_at.err")
+	exec {ready}< <(exec "$BUILD/test/tests/union/kill_at" "$(server | tail -n 1)" "$1" 2>"$D/kill_at.err")
 	tracer=$!
 	at_exit kill -9 "$tracer"
 	read -r -u "$ready" line || fail "$(cat "$D/kill_at.err")"

@@ -29,7 +29,7 @@ taken() { # OPTIONS BRANCHES: they are free
 	trib-union -o "log=$D/log2,$1" "$2" "$O"
 	umount "$O"
 }
-supervisor() { pgrep -f "trib-union -f --ready-fd=3 .*$M\$"; }
+supervisor() { first_of "trib-union -f --ready-fd=3 .*$M\$"; }
 what_is_there() { find "$D/a" "$D/b" -printf '%p %y %m %u %s %n %T@ %C@ %l\n' | sort; }
 
 test_a_second_union_is_refused_and_changes_nothing() {

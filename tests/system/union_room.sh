@@ -5,7 +5,7 @@
 . "$(dirname "$0")/../lib.sh"
 . "$TOP/tests/union_lib.sh"
 . "$TOP/tests/union_kill_lib.sh"
-need python3 pgrep
+need python3 pgrep pkill
 
 # A first branch of 128 MiB with closed files, and OPTIONS; much room elsewhere.
 crowded() { # MIB_FREE [OPTIONS]
@@ -79,8 +79,7 @@ test_a_nudge_that_ends_is_started_again() {
 	at_exit kill -9 $pid
 	# The branch is near its end, and nobody writes meanwhile.
 	for n in 1 2; do
-		eventually 30 pgrep -f "^trib-nudge --nudge $M\$"
-		kill -9 "$(pgrep -f "^trib-nudge --nudge $M\$")"
+		eventually 30 pkill -9 -f "^trib-nudge --nudge $M\$"
 	done
 	eventually 30 pgrep -f "^trib-nudge --nudge $M\$"
 	: >"$D/go"

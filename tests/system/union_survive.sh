@@ -42,8 +42,8 @@ union() { # [OPTIONS]
 end_supervisor() { end_at_once $(supervisor); end_at_once $(server); }
 say_more() { tail -n 3 "$D/log"; }
 
-server() { pgrep -f -- "--holder-fd=3 .* $M\$"; }
-supervisor() { pgrep -f -- " -f --ready-fd=3 .* $M\$"; }
+server() { first_of "[-]-holder-fd=3 .* $M\$"; }
+supervisor() { first_of " -f --ready-fd=3 .* $M\$"; }
 another_than() { local now; now=$(server) && [ "$now" != "$1" ]; }
 
 kill_server() { # and wait for the next one
