@@ -131,8 +131,8 @@ end_at_once() {
 # started and would start another server, and who serves.
 union_holder() { first_of "trib-union -f -o .*$1\$"; }
 union_server() { first_of "trib-union -f --holder-fd=3 .*$1\$"; }
-# Those with these words, but not their children: one that was just forked has the
-# words of its parent until it executes its program.
+# Print the processes with these words, without their children: a process that was
+# just forked has the words of its parent until it executes its program.
 first_of() {
 	local pids pid parent
 	pids=$(pgrep -f -- "$1") || return
@@ -143,7 +143,7 @@ first_of() {
 }
 # Another than PID serves: MOUNTPOINT PID. One look-up: between two it may end.
 union_server_after() { local now; now=$(union_server "$1") && [ "$now" != "$2" ]; }
-# It dies for good: its holder first.
+# A union dies for good: its holder first.
 union_kill() {
 	local server
 	server=$(union_server "$1")
