@@ -230,8 +230,8 @@ times:
 	  awk '!seen[$$2]++ && $$1 >= 5' | sort -k1,1rn -k2 >tests/times~
 	$(Q)mv tests/times~ tests/times
 
-# Those that SEED changes, and those that are as they are. Then the images, a
-# second of new ones for each seed.
+# The tests that SEED changes, and those that are always the same. Then the images,
+# a second of new ones for each seed.
 ENGINE_SEEDED = $(addprefix $(OUT)/test/blockd/,raw/store/raw_state_test raw/store/raw_power_test raw/dev/raw_dev_test \
   raw/dev/raw_dev_power_test raw/dev/raw_part_test \
   raw/store/raw_check_load_test raw/pool_raw_model_test \

@@ -133,7 +133,7 @@ static pid_t parent_of(pid_t pid)
 	return parent;
 }
 
-/* Ended by us, and reaped by whoever has to. */
+/* End a program, and wait until its parent has reaped it. */
 static void end_program(pid_t pid)
 {
 	char path[64];

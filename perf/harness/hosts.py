@@ -309,7 +309,7 @@ class _Namespace(Host):
     here = True
 
     def __init__(self, place, name, address):
-        # It lives as long as its first process.
+        # The namespace lives as long as its first process.
         self.holder = None
         super().__init__(place, name, address, place.path)
         self.run(["ip", "link", "show"])  # or say why not

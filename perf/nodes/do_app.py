@@ -437,7 +437,7 @@ def etcd(folder, programs, load):
                     log.name) as process:
             wait_for(process, log.name,
                      lambda: succeeds(control + ["endpoint", "health"], env=env))
-            # It exits with 1 where a goal of its own is missed.
+            # etcdctl exits with 1 where a goal of its own is missed.
             said = subprocess.run(control + ["check", "perf", "--load", load], env=env,
                                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                   stderr=subprocess.STDOUT, text=True, check=False).stdout

@@ -94,7 +94,7 @@ def mergerfs(client, branches):
     """Over a folder of its own on each of @branches, the directories of a union on @client."""
     points = []
     for i, branch in enumerate(branches):
-        # mergerfs goes there as whoever calls it, so all may pass.
+        # mergerfs goes there as its caller, so all may pass.
         points.append(client.folder(f"mergerfs-branch{i}"))
         own_folder = os.path.join(branch, "of-mergerfs")
         client.run(["mkdir", own_folder])
@@ -268,7 +268,7 @@ def nbd_server(client, nodes, size):
     program, config = NBD_SERVER.program(node, "nbd-server"), node.path("nbd-server.conf")
     node.write(config, f"[generic]\nlistenaddr = {node.address}\nport = {PORTS['nbd-server']}\n"
                        f"[{EXPORT}]\nexportname = {disk}\nflush = true\nfua = true\n")
-    # It can only run as a daemon: its namespace ends with us.
+    # nbd-server can only run as a daemon: its namespace ends with us.
     server = node.start(["unshare", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c",
                          '"$@" && sleep infinity', "sh", *program, "-C", config],
                         "nbd-server.log")

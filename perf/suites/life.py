@@ -20,7 +20,7 @@ PARALLEL = 64
 IDLE_S = 5
 SETTLE_S = 2  # after the last call: csi/heap_trim.h
 
-# What is asked for: metric, unit, at most.
+# The goals: metric, unit, at most.
 CALLS = [("create", "ms", 50), ("use", "ms", 1000), ("delete", "ms", 200)]
 IDLE = [("rss", "MiB", 24), ("cpu", "ms/s", 1)]
 

@@ -119,7 +119,7 @@ def start_nbd_server(place, path):
     with open(config, "w", encoding="utf-8") as f:
         f.write(f"[generic]\nlistenaddr = 127.0.0.1\nport = {port}\n"
                 f"[disk]\nexportname = {path}\nflush = true\nfua = true\n")
-    # It can only run as a daemon: its namespace ends with us.
+    # nbd-server can only run as a daemon: its namespace ends with us.
     server = place.server(
         "nbd-server", ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc", "sh",
                        "-c", '"$0" -C "$1" && sleep infinity', program, config],

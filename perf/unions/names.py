@@ -161,7 +161,7 @@ def million(place):
         "asked": lambda _number: Sample("asked", {"memory": MEMORY_MIB,
                                                   "descriptors": half["open"]})},
         {"asked": "asked for; of half of them"},
-        # Those of directories are kept, up to a number.
+        # Descriptors of directories are kept, up to a number.
         [Goal("memory", "MiB", "asked", "<=", 1.0), Goal("descriptors", "", "asked", "<=", 1.1)],
         1, warm=False)
 
