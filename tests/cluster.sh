@@ -92,7 +92,7 @@ blockd_start() {
 blockd_signal() {
 	local pid i
 	pid=$(cat "$CLUSTER_DIR/host$1/blockd.pid" 2>/dev/null) || return 0
-	# Or, when it ended by itself, whoever has its number by now.
+	# A daemon that ended by itself may have left its number to another process.
 	grep -qsF "$CLUSTER_DIR/" "/proc/$pid/cmdline" || return 0
 	kill "-$2" "$pid" 2>/dev/null || return 0
 	case $2 in

@@ -28,7 +28,7 @@ listens_or_died() {
 	! kill -0 "$server" || [ "$(grep -c '^listening tcp' "$told")" = 2 ]
 }
 
-# It ends on SIGTERM with 0.
+# Stop the server, which must end on SIGTERM with 0.
 stop_server() {
 	local rc=0
 	kill -TERM "$server"

@@ -70,8 +70,8 @@ _end() {
 	fi
 	_clean
 }
-# One who asks twice for the end of it (make and a timeout pass on what the group
-# got already) does not end what is being undone.
+# Undo, last first. A second signal does not end that: make and a timeout pass on
+# the signal that the group got already.
 _clean() {
 	local i
 	trap '' INT TERM HUP

@@ -22,7 +22,7 @@ kill_servers() { # MOUNTPOINT
 }
 kill_no_more() { kill "$killing"; wait "$killing" || true; }
 
-# So many were, as the union's log says. Who wants a number goes on until there are
-# so many: how long a program takes is the machine's.
+# The number of servers killed so far, as the union's log says. A test that wants a
+# number goes on until it is reached: the machine decides how long a program takes.
 killed_servers() { grep -c "its server ended by signal 9" "$1" || true; } # LOG
 servers_are_killed() { [ "$(killed_servers "$1")" -ge "$2" ]; } # LOG NUMBER

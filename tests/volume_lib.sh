@@ -155,7 +155,7 @@ kill_at_every() { # HOST COMMAND KEY=VALUE...
 }
 
 # late PROGRAM...: each of them, once it was started, writes its pid to
-# $LATE/runs, and does its work only a while after whoever started it has ended.
+# $LATE/runs, and does its work only a while after its parent has ended.
 # late_v HOST COMMAND KEY=VALUE...: a flow that starts these, in the background
 LATE=$TEST_DIR/late
 late() {
@@ -182,7 +182,7 @@ late_v() {
 	_volume_argv "$1"
 	PATH=$LATE:$PATH "${argv[@]}" "${@:2}" >"$TEST_DIR/late.said" 2>&1 &
 }
-# What was late and still runs.
+# Print the late programs that still run.
 late_runs() {
 	local pid
 	[ ! -e "$LATE/runs" ] || while read -r pid; do

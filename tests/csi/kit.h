@@ -13,8 +13,10 @@
  *	dir host       of the call
  *	node           the id of that host's node
  *	name id size   of the volume
+ *
  *	access mode    "mount.fs_type=" or "block="; a number
  *	staging target of the volume on that host
+ *
  *	snapshot base  ids of snapshots
  *	group member omember second  ids of a group, its members, a volume
  *

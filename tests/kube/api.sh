@@ -63,7 +63,7 @@ test_the_definitions_are_served() {
 	done
 	k api-resources --api-group union.io -o name | sort >"$dir/names"
 	same "$(paste -sd ' ' "$dir/names")" "storagenodes.union.io volumesplitgroupsnapshots.union.io volumesplits.union.io volumesplitsnapshots.union.io"
-	# It tells what a member means (once the server has put it all together).
+	# kubectl explains a member, once the server has put its OpenAPI together.
 	eventually 30 k explain volumesplits.status.splits.growTo
 	k explain volumesplits.status.splits.growTo | grep -q 'the extent is being made'
 }

@@ -325,13 +325,13 @@ test_one_of_two_controllers_leads() {
 	sleep 8 # more than an election's pause and a renewal
 	same "$(leads 1) $(leads 2)" "1 0"
 	same "$(holder)" "$before"
-	# One that stops hands over; one that dies is followed when its lease ends.
+	# A leader that stops hands over; one that dies is followed when its lease ends.
 	program_signal controller 1 TERM
 	eventually 30 is_leading 2
 	driver_start controller 1
 	program_signal controller 2 KILL
 	eventually 40 is_leading 1
-	# One that hangs is no leader any more when it wakes.
+	# A leader that hangs is none any more when it wakes.
 	DRIVER_PREFIX=(unshare --pid --fork --kill-child --mount-proc)
 	driver_start controller 2
 	DRIVER_PREFIX=()
@@ -400,7 +400,7 @@ test_a_node_that_goes_takes_its_heartbeat_with_it() {
 	program_signal keeper 2 TERM
 	same "$(beats host2)" 0
 	[ "$(ready 2)" != True ] || fail "it says that it is ready"
-	# It comes back with another label.
+	# The keeper comes back with another label.
 	keeper_start 2 --labels rack=7
 	eventually 30 eval '[ "$(ready 2)" = True ]'
 	on 1 trib node show host2 | grep -q 'rack=7'

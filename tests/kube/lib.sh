@@ -100,8 +100,8 @@ etcd_start() {
 	disown
 }
 
-# What it answers is in the audit log once it was answered; who watches is in
-# it as soon as the watch begins.
+# Start an API server. The audit log has each request once it was answered, and
+# each watch as soon as it begins.
 api_start() {
 	cat >"$KUBE_DIR/audit.yaml" <<-E
 		apiVersion: audit.k8s.io/v1

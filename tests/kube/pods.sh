@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # The containers of deploy/kustomize, each with the words, files, user and
 # capabilities of its manifest, against a real API server with the rights of
-# its account: a node's storage, controller, node plugin and launcher. What
-# is not there is a kubelet, and Kubernetes' sidecars.
+# its account: a node's storage, controller, node plugin and launcher. A kubelet
+# and Kubernetes' sidecars are missing.
 . "$(dirname "$0")/../lib.sh"
 . "$TOP/tests/kube/lib.sh"
 need_kube

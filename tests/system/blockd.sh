@@ -161,7 +161,7 @@ test_serves_exports_again_after_kill_9() {
 	stop_blockd KILL
 	start_blockd
 	fails any "" nbdinfo "$(uri x@3)"
-	# Who comes back is not to wait for it.
+	# A client that comes back is not to wait for the epoch.
 	refused_by_policy x@3 "epoch 3 is over"
 	fails any "" refused_by_policy x@4 "is over"
 	same "$(extent_field x export.epoch)" 3
@@ -243,7 +243,7 @@ test_an_epoch_is_granted_to_one_attachment() {
 	# The same number is another's, also when it is served no more.
 	fails 1 "ESTALE" call SetExport name=x epoch=1 initiators=any grant=b
 	fails 1 "ESTALE" call SetExport name=x epoch=1 initiators=any
-	# A higher one is, too, for whoever does not know who has it.
+	# So is a higher epoch, for a claim that names another grant than the present one.
 	fails 1 "ESTALE" call SetExport name=x epoch=7 initiators=any grant=b over=c
 	same "$(call RemoveExport name=x epoch=7 grants=b | field export.active)" True
 	stop_blockd KILL
@@ -255,8 +255,8 @@ test_an_epoch_is_granted_to_one_attachment() {
 	refused_by_policy x@1 "epoch 1 is older than 7"
 	same "$(call RemoveExport name=x grants=c grants=b | field export.active)" False
 	fails 1 "ESTALE" call SetExport name=x epoch=7 initiators=any grant=c
-	# Who is not served is in nobody's way, and nor is who has no initiators
-	# and no device.
+	# A withdrawn export stops no claim; nor does one without initiators and
+	# without a device.
 	call SetExport name=x epoch=8 grant=c
 	call SetExport name=x epoch=9 initiators=any grant=d
 	fails 1 "EINVAL" call SetExport name=x epoch=10 over=d grant="$(printf 'x%.0s' {1..128})"
@@ -319,7 +319,7 @@ silent_device() {
 	at_exit losetup -d "$DEVICE"
 	stand_still $SILENT
 	at_exit kill -CONT $SILENT
-	# It is as silent as is meant.
+	# The device is as silent as is meant.
 	fails 124 "" timeout -k 1 1 trib-loop "${DEVICE#/dev/}"
 }
 
@@ -333,7 +333,7 @@ test_goes_on_beside_a_device_whose_server_is_silent() {
 	silent_device
 	since=$SECONDS
 	call SetExport name=x epoch=1 initiators=any
-	# What it was before it fell silent is known still.
+	# The file that the device held before it fell silent is known still.
 	held=$(losetup -f --show "$D/a/extents/x.data")
 	at_exit losetup -d "$held"
 	same "$(extent_field x export.local_device)" "$held"
@@ -347,7 +347,7 @@ test_goes_on_beside_a_device_whose_server_is_silent() {
 	call SetExport name=x epoch=2 initiators=any
 	wait "$writer"
 	grep -q '^ended:' "$D/writer"
-	# Whoever has it open now may be that device.
+	# A process that has the file open now may be that device.
 	exec 9<>"$D/a/extents/x.data"
 	fails 1 "$DEVICE does not say which file it holds" \
 		call SetExport name=x epoch=3 initiators=any
@@ -362,7 +362,7 @@ test_goes_on_beside_a_device_whose_server_is_silent() {
 	[ $((SECONDS - since)) -lt 90 ] || fail "took $((SECONDS - since)) s"
 	grep -c "$DEVICE does not answer" "$D/log.1" >"$D/said"
 	same "$(cat "$D/said")" 1
-	# It does not keep blockd from ending, nor the next one from starting.
+	# The silent device does not keep blockd from ending, nor the next from starting.
 	stop_blockd TERM
 	same "$RC" 0
 	start_blockd

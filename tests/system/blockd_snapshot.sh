@@ -113,7 +113,7 @@ writer() {
 written() { until sleep 0.1 && grep . "$D/n"; do :; done; }
 goes_on() { [ "$(written)" -gt "$1" ]; }
 
-# What was done first must not be missing when what came later is there.
+# A snapshot that has a later write must have the earlier one, too.
 consistent() {
 	local a b
 	a=$(first sa) b=$(first sb)
@@ -295,7 +295,7 @@ test_a_mounted_file_system_is_frozen_for_a_hold() {
 	same "$(call ReleaseWrites id="$id" | field held)" True
 	write_ends
 	same "$(ls "$D/state/frozen")" ""
-	# What was frozen is whole: nothing to replay, the file is there.
+	# The frozen file system is whole: nothing to replay, the file is there.
 	device=$(losetup -r -f --show "$D/a/extents/s.data")
 	at_exit losetup -d "$device"
 	mkdir "$D/s"

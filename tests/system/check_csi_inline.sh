@@ -47,7 +47,7 @@ test_a_pod_has_a_volume_as_long_as_it_lives() {
 		volume_context.size=900Mi volume_context.createPolicy=ff
 	check "$t"
 	stats 1 $POD "$t" | grep -q "the volume is well"
-	# It is found, by people; it is no volume of the controller's.
+	# A person finds the volume; the controller does not have it as one of its own.
 	on 1 trib volume show "$(record)" --json | tr -d ' \n' >"$TEST_DIR/shown"
 	grep -q '"csi.union.io/inline-node":"host1"' "$TEST_DIR/shown"
 	grep -q '"csi.union.io/pod-name":"web-0"' "$TEST_DIR/shown"

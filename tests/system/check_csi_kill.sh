@@ -5,9 +5,9 @@
 # its opposite, has to bring things in order, and nothing may be left.
 #
 # A step is a system call that changes something, of the driver or of a program
-# that it runs (mkfs, xfs_growfs). Whoever comes to it is stopped there by the
-# tracer, another process is killed, and it goes on; or it is killed itself.
-# What is to outlive the call is trib-launch's, where the tracer leaves it alone.
+# that it runs (mkfs, xfs_growfs). The tracer stops the process that comes to it,
+# another process is killed, and the first goes on; or the first is killed itself.
+# Processes that must outlive the call belong to trib-launch, and are not traced.
 #
 # CSI_FULL=1: every step of every call, with every victim, and then both; else
 # CSI_KILLS (10) of those, chosen by CSI_SEED (1).
@@ -90,8 +90,8 @@ go_to() {
 
 # ---- one kill ----
 
-# A call has to answer before whoever makes it gives up. What a file system
-# waits for a node that is silent (30 s) is in it.
+# A call has to answer before its caller gives up. The 30 s that a file system
+# waits for a silent node are in it.
 CALL_MAX_S=60
 
 tracer=
@@ -106,7 +106,7 @@ trace() { # PID WORDS...: returns when every thread of it is traced
 	fail "cannot trace $pid"
 }
 untrace() {
-	# One that comes before it listens is lost.
+	# A signal that comes before the tracer listens is lost.
 	while kill -INT "$tracer" 2>/dev/null; do sleep 0.02; done
 	wait "$tracer" 2>/dev/null || true
 }
@@ -148,7 +148,7 @@ kill_at() {
 		mapfile -t all < <(stopped)
 		if [ ${#all[@]} -gt $gone ]; then
 			[ $gone != 0 ] || ! kill_victims "$3" || hit=0
-			# One that ended meanwhile needs nothing.
+			# A process that ended meanwhile needs no signal.
 			kill -CONT "${all[@]:gone}" 2>/dev/null || true
 			gone=${#all[@]}
 		fi
@@ -195,7 +195,7 @@ is_usable() {
 	same "$(on 1 trib volume orphans --json | tr -d ' \n')" "[]"
 }
 
-# The volume as OPERATION finds it. What has grown once does not grow again.
+# The volume as OPERATION finds it. A volume that grew does not grow again.
 begin() {
 	case $1 in expand | node_expand) go_to 0 ;; esac
 	go_to "${LEVEL[$1]}"
@@ -207,7 +207,7 @@ kill_one() {
 	local op=$1 then=$4
 	begin "$op"
 	if ! kill_at "$op" "$2" "$3"; then
-		# It was done, or it had no such victim at that step.
+		# The call was done, or had no such victim at that step.
 		must "$op"
 		level=${AFTER[$op]}
 		return 1

@@ -98,7 +98,7 @@ test_a_volume_moves_from_a_killed_host() {
 	[ "$(branches_with_data 4 big)" -gt 1 ]
 	fails 1 "FAILED_PRECONDITION" attach 1 "$id" host1
 	host_dies 4
-	# It is still the dead host's.
+	# The volume is still the dead host's.
 	fails 1 "host4" attach 1 "$id" host1
 	# From all nodes, as a person forces it.
 	detach 1 "$id"

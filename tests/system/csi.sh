@@ -125,12 +125,12 @@ test_a_node_takes_no_more_volumes_than_it_says() {
 	limit_of_host2 --max-volumes 1
 	one=$(create 1 one 128)
 	two=$(create 1 two 128)
-	# Whoever is asked: the node's record says so.
+	# Each controller refuses by the node's record.
 	cpublish 2 "$one" >/dev/null
 	cpublish 2 "$one" >/dev/null
 	fails 1 "RESOURCE_EXHAUSTED" cpublish 2 "$two"
 	fails 1 "node 'host2' has 1 volumes, and takes at most 1" cpublish 2 "$two"
-	# What it says stays, whatever else is said of it.
+	# The node's limit stays when its addresses are set again.
 	on 2 trib node add host2 --control "unix:$C/host2/run/blockd.sock" \
 		--data 10.77.0.2:10809 --quiet
 	fails 1 "RESOURCE_EXHAUSTED" cpublish 2 "$two"
@@ -625,7 +625,7 @@ killed_in() {
 		fi
 		sleep 0.02
 	done
-	# It would wait for the next driver, and call again.
+	# The caller would wait for the next driver, and call again.
 	[ $killed = 1 ] || kill $pid 2>/dev/null || true
 	wait $pid 2>/dev/null || [ $killed = 0 ] || fail "$(cat "$TEST_DIR/killed")"
 	driver_signal 1 KILL

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Several controllers on one store: one leads, all answer, one operation on a
-# volume at a time whoever was asked. What a machine that watches is shown.
+# Several controllers on one store: one leads, all answer, and together they do
+# one operation on a volume at a time. Health and metrics, as a monitor reads them.
 . "$(dirname "$0")/../lib.sh"
 . "$TOP/tests/csi_lib.sh"
 need curl
@@ -58,8 +58,8 @@ create_slow() { # HOST
 
 test_the_second_call_is_aborted_by_another_controller_too() {
 	local id pid i said=
-	# It waits for host3, seconds, before it plans without it; meanwhile the
-	# other one comes, or it is tried again.
+	# A create waits seconds for host3 before it plans without it. Meanwhile the
+	# other controller gets the same call, or the test tries again.
 	for i in 1 2 3 4 5; do
 		blockd_signal 3 STOP
 		at_exit blockd_signal 3 CONT
@@ -88,7 +88,7 @@ test_all_answer_at_once_while_a_node_is_silent() {
 	id=$(create 1 well 1800)
 	eventually 30 one_leads
 	leader=$(leaders)
-	# Whoever leads next looks at once.
+	# The next leader looks at once.
 	driver_signal "$leader" TERM
 	driver_start "$leader" --metrics-address "unix:$C/host$leader/metrics.sock"
 	eventually 30 says 2 "$id" "the volume is well"

@@ -91,8 +91,8 @@ test_a_damaged_volume_is_not_staged_and_says_what_to_run() {
 	nothing_left
 }
 
-# Who asked is gone by its deadline; the check goes on, and is what the next
-# call finds done.
+# The caller is gone by its deadline; the check goes on, and the next call finds it
+# done.
 test_a_check_outlives_the_call_that_began_it() {
 	local id file pid
 	cap 1
@@ -160,7 +160,7 @@ test_a_broken_volume_is_put_right_and_grows() {
 	union_kill "$(union_of mend)"
 	expand 1 "$id" "$(target 1 a)" | grep -q "capacity_bytes=$((500 * MIB))"
 	[ "$(df_mib "$(staging 1 mend)")" -gt $((before + 100)) ]
-	# Who only looks at it does not keep it.
+	# A process that only works in the folder does not keep the mount.
 	(cd "$(target 1 a)" && exec sleep 1) &
 	eventually 10 eval "[ \"\$(readlink /proc/$!/cwd)\" = '$(target 1 a)' ]"
 	unpublish 1 "$id" a
@@ -379,7 +379,7 @@ test_a_block_volume_is_a_device() {
 	[ ! -e "$(target 1 c)" ]
 	unpublish 1 "$id" b
 	[ ! -e "$(target 1 b)" ]
-	# It grows.
+	# The device grows.
 	on 3 trib volume resize raw --size 96MiB --quiet
 	expand 1 "$id" "$t" | grep -q "capacity_bytes=$((96 * MIB))"
 	same "$(blockdev --getsize64 "$t")" $((96 * MIB))
@@ -458,7 +458,7 @@ test_limits_hold_by_the_network_and_on_the_volumes_own_node() {
 	t=$(target 2 a)
 	same "$(losetup -nl -O BACK-FILE | count "$C/host2/pool/extents/slow")" 0
 	takes "$t" 64k 64 3500 60000
-	# It is the same device when that is repeated, also without limits.
+	# The device is the same when stage is repeated, also without limits.
 	modify "$id" bytesPerSecond=0
 	stage 2 slow "$id"
 	eventually 60 takes "$t" 64k 64 0 3000
@@ -506,7 +506,7 @@ test_mount_flags_reach_the_file_systems() {
 	findmnt -rno OPTIONS "$C/host1/run/volumes/opts/branch-0" | grep sync | grep -q noatime
 	findmnt -rno VFS-OPTIONS "$(target 1 a)" | grep -q noatime
 	unpublish 1 "$id" a
-	# They are chosen when it is staged.
+	# Mount flags are chosen when the volume is staged.
 	fails 1 "FAILED_PRECONDITION: the volume is staged with other mount flags" \
 		publish 1 opts "$id" a volume_capability.mount.mount_flags=dirsync
 	unstage 1 opts "$id"
@@ -573,7 +573,7 @@ test_a_stage_that_fails_after_it_attached_leaves_nothing_attached() {
 	id=$(create 1 half 100)
 	stage 1 half "$id"
 	touch "$(staging 1 half)/fixed"
-	# What nobody may give to a group.
+	# An immutable file: nobody may give it to a group.
 	chattr +i "$C"/host1/run/volumes/half/branch-0/data/fixed ||
 		skip "no file can be made immutable here"
 	unstage 1 half "$id"

@@ -40,7 +40,7 @@ test_several_luns_of_one_target() {
 		--export b=ram:32M
 	timeout 20 iscsi-ls -s "iscsi://$portal" >"$TEST_DIR/ls"
 	same "$(grep -c '^Target' "$TEST_DIR/ls")" 1
-	# It shows the last block's address for the number of blocks.
+	# iscsi-ls shows the last block's address for the number of blocks.
 	grep -q '^Lun:0.*15M' "$TEST_DIR/ls" || fail "$(cat "$TEST_DIR/ls")"
 	grep -q '^Lun:1.*31M' "$TEST_DIR/ls" || fail "$(cat "$TEST_DIR/ls")"
 	io "iscsi://$portal/iqn.2000-01.org:group/1" 'write -P 7 17M 1M'
@@ -421,7 +421,7 @@ test_blockd_serves_an_extent() {
 	[ "$(field operations.2.count <"$D/stats")" -ge 1 ]
 	call ResizeExtent name=x size=$((96 * MIB)) >/dev/null
 	same "$(timeout 20 iscsi-readcapacity16 -s "$url")" $((96 * MIB))
-	# Who is in is out before the next epoch begins.
+	# An initiator of the old epoch is out before the next one begins.
 	timeout 90 qemu-io -f raw -c 'sleep 60000' "$url" >"$D/reader" 2>&1 &
 	at_exit kill -9 $!
 	eventually 30 has_connections 1
@@ -444,7 +444,7 @@ test_blockd_serves_an_extent() {
 	same "$RC" 0
 }
 
-# What is kept of reservations (APTPL), and what is not.
+# Reservations with APTPL are kept; others are not.
 test_reservations_outlive_a_blockd_that_was_killed() {
 	need_root
 	place blockd_pr
@@ -587,8 +587,8 @@ test_sessions_that_flood_do_not_starve_another() {
 	stop_server
 }
 
-# What it asked for does not fit into the sockets: the rest waits, and the loop
-# goes on with the others of it. As many small commands as make a stream begin.
+# The data that it asked for does not fit into the sockets: the rest waits, and the
+# loop serves its other peers. As many small commands as make a stream begin.
 test_a_peer_that_takes_no_data_keeps_nobody_waiting() {
 	start_server --loops 1 --export a=ram:16M --export b=ram:16M
 	initiator <<-END

@@ -200,7 +200,7 @@ test_a_node_keeps_itself_known() {
 	ready host1 False KeeperStopped
 	[ "$(left '"heartbeat-host1"')" = 0 ]
 	trib node list --json | grep -q '"reachable": *true'
-	# One that only uses volumes is in nobody's way.
+	# A node that only uses volumes is in nobody's way.
 	trib node add guest
 	trib node list | grep -q '^guest *client'
 	trib volume orphans 2>&1 | grep -c "not answer" | grep -qx 0
@@ -248,7 +248,7 @@ test_a_record_deleted_behind_our_back_keeps_its_data() {
 	trib mount v "$dir/mnt" --quiet
 	echo precious >"$dir/mnt/file"
 	kubectl_delete /apis/union.io/v1alpha1/namespaces/tributary/volumesplits/v
-	# Who has it keeps it.
+	# The node that has the volume mounted keeps it.
 	grep -qx precious "$dir/mnt/file"
 	trib mount v "$dir/mnt" --quiet
 	trib volume show v | grep -q 'DeletionWaits'

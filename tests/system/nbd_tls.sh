@@ -60,7 +60,7 @@ start_disk() {
 	by_cert="?tls-certificates=$keys/good" by_psk="?tls-psk-file=$keys/keys.psk"
 }
 
-# It has not said a secret, and ends well.
+# Stop the server, which must have said no secret, and end well.
 stop_server() {
 	local rc=0
 	kill -TERM "$server"

@@ -31,7 +31,7 @@ start_disk() {
 	start_server --export "disk=$disk" "$@"
 }
 
-# It ends on SIGTERM with 0 and leaves no socket.
+# Stop the server, which must end on SIGTERM with 0 and leave no socket.
 stop_server() {
 	local rc=0
 	kill -TERM "$server"

@@ -303,7 +303,7 @@ test_undoes_it_when_it_is_interrupted() {
 	same $rc 143
 	[ ! -e "/proc/$(cat "$TEST_DIR/build/perf/pid")" ] || fail "the server lives"
 	same "$(ls "$TEST_DIR/build/perf")" pid
-	# What was measured until then is kept.
+	# The rows measured until then are kept.
 	grep -q '"row": "row"' "$TEST_DIR/json"
 }
 

@@ -128,7 +128,7 @@ test_a_report_has_all_of_a_run() {
 		style = text(root.find("head/style"))
 		assert "url(" not in style and "@import" not in style
 		assert "prefers-color-scheme: dark" in style
-		# What is referred to is there, once.
+		# Each id that is referred to is there, once.
 		ids = [of.get("id") for of in root.iter() if of.get("id")]
 		assert len(ids) == len(set(ids))
 		for of in root.iter():
@@ -464,7 +464,7 @@ test_what_is_no_run_is_refused_with_a_word() {
 	fails 1 'No space left' bash -c '"$1" "$2" "$2" >/dev/full' - "$TOP/perf/compare" "$TEST_DIR/good.json"
 }
 
-# Whatever is changed in a document, it is refused, or makes a page that can be read.
+# A document with any one change is refused, or makes a page that can be read.
 test_a_changed_document_is_refused_or_drawn() {
 	need_plots
 	"$PYTHON" - <<-'END'

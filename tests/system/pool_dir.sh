@@ -66,7 +66,7 @@ on_file_system() {
 
 test_copies_are_right_on_each_file_system() {
 	local fs
-	# What was freed is not free until it commits: room for it not to matter.
+	# Btrfs has freed space again only after a commit: room for that not to matter.
 	filesystem b 1G mkfs.btrfs -q -f
 	at_exit umount "$C/b"
 	filesystem e 100M mkfs.ext4 -q -F
@@ -98,7 +98,7 @@ test_at_the_floor_a_write_has_no_room_and_the_extent_lives_on() {
 		-c "write -P 4 96M 32M" -c "write -P 5 128M 32M" "$u"
 	left=$(df --output=avail -B1M "$C/f" | tail -1)
 	[ "$left" -ge 63 ] && [ "$left" -le 97 ] || fail "$left MiB are left"
-	# What it has can be written to, and read.
+	# The extent's own space can be written to, and read.
 	io "$u" "write -P 6 1M 4k" "write -P 6 2M 1M" "read -P 6 2M 1M" \
 		"read -P 1 3M 29M" "read -P 0 128M 32M" "flush"
 	fails any "No space left" on 1 qemu-io -f raw -c "write 128M 32M" "$u"

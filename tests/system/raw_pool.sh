@@ -56,7 +56,7 @@ test_what_holds_something_is_refused_and_what_is_in_use_always() {
 	fails any "in use: mounted at" on 1 trib pool create held "$dev" --force
 	umount "$C/m"
 	fails any "holds ext4" on 1 trib pool create held "$dev"
-	# Who has it open without claiming it, be it for reading.
+	# A process that has the device open without claiming it, be it for reading.
 	sleep 300 <"$dev" &
 	at_exit kill $!
 	becomes $! sleep
@@ -185,7 +185,7 @@ test_a_full_pool_is_an_error_and_space_comes_back() {
 	at_exit on 2 trib extent delete big
 	fails any "has room for" on 2 trib extent create more --pool raw --size 1MiB
 	u=$(uri 2 big)
-	# What was promised is there, to the last byte.
+	# The promised space is there, to the last byte.
 	on 3 qemu-io -f raw -c "write -P 3 0 $((free >> 20))M" "$u" | grep -q ^wrote
 	on 2 trib extent unexport big --quiet
 	on 2 trib extent delete big --quiet

@@ -60,7 +60,7 @@ test_a_pool_that_is_served_is_checked_and_grows() {
 	after=$(on 1 trib pool list host1 --json | tr -d ' \n' |
 		grep -o '"name":"raw"[^}]*' | grep -o '"available":[0-9]*' | cut -d: -f2)
 	same $((after - before)) $((32 << 20)) "bytes that it grew by"
-	# It is given space, not only a length.
+	# The medium is given space, not only a length.
 	[ "$(stat -c %b "$MEDIUM")" -ge $((224 << 11)) ]
 	# The device that was open before reaches what is in the new part.
 	on 1 trib extent create fill --pool raw --size 32MiB --quiet >/dev/null
@@ -248,7 +248,7 @@ test_a_device_that_grows_is_exchanged_and_comes_back() {
 	on 1 trib extent create fill --pool grows --size 32MiB --quiet >/dev/null
 	io "$(uri fill)" "write -P 4 0 32M" "read -P 4 0 32M"
 	io "$u" "read -P 7 0 2M" "write -P 8 4M 1M"
-	# It goes: to nothing first, so that it is noticed, then for good.
+	# The medium goes: to nothing first, so that it is noticed, then for good.
 	cp "$file" "$TEST_DIR/grows"
 	truncate -s 0 "$file"
 	losetup -c "$dev"
@@ -347,7 +347,7 @@ traced_by() {
 	! grep -L "^TracerPid:	$2$" /proc/"$1"/task/*/status | grep -q .
 }
 
-# What is lost in both copies hurts whom it was about, and is named.
+# Metadata lost in both copies hurts its own extents only, and is named.
 test_damage_hurts_only_the_extents_it_hit() {
 	local at
 	io "$A" "write -P 1 0 2M"
@@ -365,7 +365,7 @@ test_damage_hurts_only_the_extents_it_hit() {
 	grep '"state": *"damaged"' "$TEST_DIR/b"
 	on 1 trib pool list host1 --json | grep 'extents that are not served'
 	io "$A" "read -P 1 0 2M" "read -P 3 4M 1M" "write -P 5 0 1M" "read -P 5 0 1M"
-	# What nobody can tell to be free is given to nobody.
+	# Clusters that may be in use are given to nobody.
 	! io "$A" "write -P 6 8M 1M" || false
 	io "$A" "read -P 0 8M 1M"
 	fails any "" on 1 trib extent create c --pool raw --size 1MiB

@@ -154,7 +154,7 @@ test_a_demo_that_is_ended_leaves_nothing_behind() {
 	same "$(grep -lsF "$D/tributary-demo" /proc/[0-9]*/cmdline || true)" ""
 }
 
-# It would never be seen that it is not tried any more.
+# A root that is never tried again would not be noticed.
 test_debian_13_is_left_out_only_where_it_cannot_be_had() {
 	local try=(env "PATH=$D/bin:$PATH" "APT_CONFIG=$D/apt.conf" "TRIB_DEBIAN13_CACHE=$D/cache" "$TOP/tests/debian13" true)
 	[ "$(id -u)" = 0 ] || skip "needs root"

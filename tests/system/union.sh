@@ -390,7 +390,7 @@ test_a_program_of_32_bits_gets_numbers_of_32_bits() {
 		same "$("$D/old_stat" "${files[@]}")" "$(stat -c %i "${files[@]}")" "$value"
 		stop
 	done
-	# Those of 64 bits are too large for it.
+	# Numbers of 64 bits are too large for a 32-bit program.
 	union "inodecalc=path-hash" "$D/a:$D/b:$D/c"
 	fails 75 "" "$D/old_stat" "$M/d/f"
 }
@@ -439,7 +439,7 @@ test_a_cloned_directory_is_as_the_first() {
 	getfattr --absolute-names -m - "$D/a/d" | grep -q security.capability
 	same "$(stat -c '%a %u %g' "$D/a/d")" "2770 1234 4321"
 	same "$(stat -c %Y "$D/a")" "$root_time" "the root did not change"
-	# What is done to it is done to all copies.
+	# A change of the directory reaches all copies.
 	chmod 00700 "$M/d"
 	chown 5:6 "$M/d"
 	setfattr -n user.colour -v red "$M/d"
@@ -483,7 +483,7 @@ test_directories_that_others_make_one_or_two_are_so() {
 	mv "$D/a/v/Foo" "$D/a/v/Bar"
 	same "$(ls "$M/v")" Bar
 	same "$(ls "$M/v/Bar")" 1$'\n'2$'\n'sub
-	# They change names with each other on one branch.
+	# Two directories change names with each other on one branch.
 	mkdir "$D/a/v/other" "$D/b/v/other"
 	touch "$D/a/v/other/7" "$D/b/v/other/8"
 	same "$(ls "$M/v/other")" 7$'\n'8
@@ -657,7 +657,7 @@ test_a_policy_says_which_file_of_several_is_seen() {
 	# A directory is not chosen, and one that is lowest hides files.
 	same "$(cat "$M/lowest")" file
 	[ -d "$M/dir/in" ]
-	# What is done is done to the file that is seen.
+	# A change goes to the file that is seen.
 	chmod 600 "$M/g"
 	same "$(stat -c %a "$D/a/g" "$D/b/g" | paste -sd,)" "644,600"
 	mv "$M/g" "$M/to"
@@ -703,7 +703,7 @@ test_a_policy_says_whether_hidden_files_go_too() {
 	mv "$M/g" "$M/h"
 	same "$(cat "$M/h" "$M/g" | paste -sd,)" "old,new"
 	same "$(cat "$D/a/h" "$D/b/g" "$D/c/g" | paste -sd,)" "old,new,oldest"
-	# What it replaces goes with all that it hides.
+	# The file that a rename replaces goes with all that it hides.
 	mv "$M/g" "$M/h"
 	same "$(cat "$M/h" "$D/b/h" "$M/g" | paste -sd,)" "new,new,oldest"
 	[ ! -e "$D/a/h" ]

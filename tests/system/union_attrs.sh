@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# What the kernel keeps of a union's attributes: stat() says what it says on the
-# branch, whoever changed the file and however, and what did not change is not
-# asked of the server again and again.
+# Attributes of a union that the kernel keeps: stat() says what it says on the
+# branch, however the file was changed and by any program. The kernel does not ask
+# the server again and again for attributes that did not change.
 . "$(dirname "$0")/../lib.sh"
 . "$TOP/tests/union_lib.sh"
 need python3 fio
@@ -219,7 +219,7 @@ test_what_did_not_change_is_not_asked_again() {
 		    os.lseek(other, 0, os.SEEK_END)
 		    os.stat(path)
 	END
-	# Whoever looks at it now and then.
+	# A program that looks at the file now and then.
 	asked_less_than $((calls / 10)) on_a_file <<-'END'
 		for i in range(20000):
 		    if i % 1000 == 0:
@@ -227,7 +227,7 @@ test_what_did_not_change_is_not_asked_again() {
 		        os.stat(path)
 		    os.lseek(fd, 0, os.SEEK_END)
 	END
-	# Whoever opens it again.
+	# A program that opens the file again.
 	asked_less_than 2300 on_a_file <<-'END'
 		for i in range(1000):
 		    os.close(os.open(path, os.O_RDWR))

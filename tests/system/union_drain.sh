@@ -426,7 +426,8 @@ nearly_full() {
 passed() { getfattr --only-values -n user.tributary.stats "$M" | jq .passthrough_opens; }
 holds() { [ -e "$D/$2/$1" ] || fail "$1 is not on $2"; } # NAME BRANCH
 
-# What is passed through is not seen: so it is foreseen by who opens a file.
+# The server does not see writes that are passed through: it foresees them when a
+# file is opened.
 test_who_writes_more_than_a_nearly_full_branch_has_ends_elsewhere() {
 	branches a 64M b 200M
 	head -c 24M /dev/urandom >"$D/data"
@@ -483,7 +484,8 @@ test_many_writers_at_once_are_foreseen() {
 	done
 }
 
-# One that is written to by somebody else, past us: asked when he has closed it.
+# A branch that another program writes to, past the union: the server asks for its
+# room when that program has closed its file.
 test_room_is_asked_for_when_a_writer_has_gone() {
 	branches a 64M b 200M
 	nearly_full 45 policy=ff "$D/a:$D/b"

@@ -72,7 +72,7 @@ test_so_is_one_that_drops_dots() {
 	unknown dots
 	is_refused_but_to_readers "its file system"
 }
-# What is there already may say nothing.
+# The names that are there already may not show that a branch folds.
 is_refused_but_to_readers() {
 	fails 1 "$1" trib-union "$D/a:$D/f" "$M"
 	fails 1 "$1" trib-union "$D/f=nc" "$M"
@@ -171,7 +171,7 @@ directory_inside() {
 	touch "$M/plain/File"
 	same "$(ls "$M/plain")" "$(printf 'File\nfile')"
 	same "$(ls "$M" | grep -v root | grep -v lost+found | paste -sd' ')" "deep empty folds plain"
-	# One that comes to fold while it is used; and to the next server.
+	# A directory that comes to fold while it is used; and as the next server sees it.
 	same "$(ls "$M/empty")" ""
 	chattr +F "$D/f/empty"
 	is_refused_inside "$M/empty"
@@ -197,7 +197,7 @@ directory_inside() {
 	fails any "not supported" ls "$M/folds"
 	fails any "not supported" cat "$M/folds/foo"
 	stop
-	# What is cloned to the branch is not made in such a one.
+	# A directory is not cloned into one that folds.
 	mkdir -p "$D/a/deep/folds/sub"
 	union policy=lup "$D/f:$D/a"
 	fails any "not supported" touch "$M/deep/folds/sub/x"

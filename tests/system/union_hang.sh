@@ -67,7 +67,7 @@ c"
 	same "$(state a) $(state b) $(state c)" "failed ok ok"
 	eio cat "$M/both/x-a"
 	eio touch "$M/both/other"
-	# It may come yet, so it is not made on b, though the kernel asks for it.
+	# The name may come yet, so it is not made on b, though the kernel asks for it.
 	eio touch "$M/both/new"
 	eio mkdir "$M/both/new"
 	eio mv "$M/of-c/y" "$M/both/new"
@@ -165,7 +165,7 @@ $D/b/of-b/new"
 	umount "$M"
 }
 
-# What it is to remove there hangs, before it serves.
+# The removal of an old file hangs, before the new server serves.
 test_a_server_that_hangs_as_it_starts_is_replaced() {
 	local server
 	three

@@ -82,7 +82,7 @@ fails_and_heals() { # MKFS...
 	eio cat "$M/f-a"
 	same "$(state a)" failed
 
-	# What is not on it goes on, and new names go elsewhere: all of them.
+	# Files of other branches go on, and all new names go elsewhere.
 	same "$(cat "$M/f-b" "$M/both/x-b" "$M/of-b/y")" "b/f-b
 b/both/x-b
 b/of-b/y"
@@ -101,7 +101,7 @@ b/of-b/y"
 	rm -r "$M/both/d-0"
 	df "$M" >/dev/null
 
-	# What it alone holds is EIO, never absent, and not made once more.
+	# A file that only the lost branch holds is EIO, never absent, never made anew.
 	eio cat "$M/both/x-a"
 	eio cat "$M/of-a/y"
 	eio stat "$M/of-a/z"
@@ -112,7 +112,7 @@ b/of-b/y"
 	eio exchange "$M/f-a" "$M/of-b/y"
 	fails any "No such file" exchange "$M/new-4" "$M/of-b/none"
 	eio rm "$M/f-a"
-	# What is on it, too, keeps what it has; a list says that it lacks names.
+	# A directory with a copy there stays as it is; its list says that names are missing.
 	eio chmod 700 "$M/both"
 	eio rmdir "$M/both"
 	eio mv "$M/both" "$M/both-2"
@@ -284,7 +284,7 @@ test_changes_that_a_branch_lost_are_seen() {
 	[ -e "$D/a/f-a" ] # its journal did not have that it is gone
 	same "$(cat "$M/f-a" "$M/both/x-a")" "a/f-a
 a/both/x-a"
-	# What is mounted inside the union stays.
+	# A file system mounted inside the union stays.
 	same "$(cat "$M/of-a/y")" b/of-b/y
 	umount "$M/of-a"
 	same "$(cat "$M/of-a/y")" a/of-a/y
@@ -445,7 +445,7 @@ test_a_branch_that_hangs_holds_up_only_who_asks_it() {
 	same "$(timeout 30 cat "$M/of-b/f")" "of b"
 	timeout 30 touch "$M/of-b/f"
 	eventually 60 is_state a failed
-	# Who waited is told, or got it elsewhere; later ones do not wait.
+	# A caller that waited gets an error, or its file elsewhere; later ones do not wait.
 	for i in "${pids[@]}"; do wait "$i" || rc=$((rc + 1)); done
 	[ $rc -gt 0 ] || fail "nobody was told"
 	same "$(grep -l 'Input/output error' "$D"/said-[0-9]* | wc -l)" $rc
@@ -458,7 +458,7 @@ test_a_branch_that_hangs_holds_up_only_who_asks_it() {
 	fsfreeze -u "$D/a"
 	eventually 90 is_state a ok
 	same "$(cat "$M/f-a")" kept
-	# What was made after all is there once, and seen.
+	# A file that was made after all is there once, and seen.
 	same "$( (cd "$D" && find a b -name .tributary -prune -o -type f -printf '%P\n') | sort | uniq -d)" ""
 	same "$(find "$M" -type f | wc -l)" \
 		"$( (cd "$D" && find a b -name .tributary -prune -o -type f -print) | wc -l)"
@@ -539,7 +539,7 @@ test_a_server_killed_while_it_hangs_in_a_branch_is_followed() {
 	eventually 10 eval '[ ! -e /proc/'"$server"' ]'
 	wait
 	same "$(cat "$M/f-a")" a/f-a
-	# What it had called for has happened by then, and is seen.
+	# The call that hung has happened by then, and its effect is seen.
 	same "$(ls "$M/of-a")" "$(printf '%s\n' new y)"
 	same "$(find "$D/a" "$D/b" -name new | wc -l)" 1
 	exec 7<&-

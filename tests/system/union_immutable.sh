@@ -189,7 +189,7 @@ sys.exit(1)' "$D/a/d"
 	[ -f "$D/a/d/file" ]
 }
 
-# What is set is seen, though a copy of a branch that is only read stays as it is.
+# Attributes that are set are seen, though the copy of a read-only branch stays.
 times_on_a_read_only_branch() { # WORDS-OF-B
 	union policy=ff "$D/a:$D/b$1"
 	touch -d 2001-01-01 "$M/d"
@@ -281,7 +281,7 @@ test_a_missing_disk_is_no_branch_and_comes_back_in_its_place() {
 	same "$(comm -13 <(echo "$numbers" | sort) <(numbers | sort))" ""
 	fails 1 "disk is not mounted" ctl add "$D/disks/d2"
 	fails 1 "is no branch" ctl remove "$D/disks/d2"
-	# It is so to the next server, too.
+	# The next server says the same.
 	kill -9 "$(server)"
 	echo 61 >"$M/f61"
 	same "$(branches)" '[[0,"rw"],[1,"absent"],[2,"rw"]]'

@@ -31,7 +31,7 @@ ends_where_others_do() { # FILE
 	sync -f "$D/a"
 	[ "$(mib "$1")" -ge $((ROOM - 2)) ] && [ "$(mib "$1")" -le $((ROOM + 2)) ]
 }
-# What was freed is free a moment later.
+# Freed space is free a moment later: wait for it.
 has_room() {
 	sync -f "$D/a"
 	[ "$(df --output=avail -BM "$D/a" | tail -1 | tr -d ' M')" -ge $((ROOM - 1)) ]
@@ -97,8 +97,8 @@ reserve_is_roots() { # OPTIONS
 test_what_is_reserved_is_roots() { reserve_is_roots passthrough=auto; }
 test_what_is_reserved_is_roots_without_passthrough() { reserve_is_roots passthrough=off; }
 
-# One thread serves both. Who wrote last is nobody to who comes next: what that
-# makes is theirs, what it writes may go where theirs may, and no further.
+# One thread serves both callers. Nothing of the last writer stays for the next one:
+# a caller's new files are its own, and its writes go where it may write itself.
 test_callers_that_take_turns_are_each_themselves() {
 	reserving
 	mkdir "$D/b"

@@ -135,7 +135,7 @@ added_names() { # OPTIONS
 	same "$(ls "$M/seen")" new
 	same "$(stat -c %h "$M")" 5
 	[ -d "$M/deep/er/est" ]
-	# What was there has the numbers it had.
+	# Files that were there keep their inode numbers.
 	numbers >"$D/numbers.added"
 	same "$(grep -vxFf "$D/numbers.added" "$D/numbers" || true)" ""
 	# A remount with the same order gives the same numbers.
@@ -276,7 +276,7 @@ test_what_may_be_no_branch_is_not_added() {
 	ln -s '1 M 1:aa 1:bb 1:cc x/y' "$D/left/.tributary/rename-1"
 	fails 1 "has 1 renames that a crash interrupted" ctl add "$D/left"
 	[ -L "$D/left/.tributary/rename-1" ]
-	# None of them changed anything.
+	# The refused calls changed nothing.
 	same "$(ctl status | jq -c '.branches | map(.path)')" "[\"$D/a\",\"$D/b\"]"
 	same "$(ctl add "$D/free")" '{"id":2}'
 }

@@ -20,8 +20,8 @@ need mkfs.ext4 debugfs unshare
 D=$TEST_DIR
 chmod 755 "$D"
 MODEL=$BUILD/test/tests/union/model_main
-# What is open when it is unmounted may never be closed: the kernel tells that
-# in the background, and the end of the connection comes before.
+# Files open at the unmount may never be closed: the kernel sends their release in
+# the background, and the end of the connection comes before.
 printf 'leak:%s\n' op_open op_opendir op_create >"$D/unclosed"
 export LSAN_OPTIONS=suppressions=$D/unclosed:print_suppressions=0
 
@@ -61,7 +61,7 @@ place_of() {
 	done
 }
 
-# What it says of a difference comes last: that is what is seen of a failure.
+# The difference is printed last: a failure shows the last lines.
 model() { # PLACE ARGUMENTS
 	rm -f "$D/$1/mnt.log"
 	"$MODEL" --program "$BUILD/bin/trib-union" --options "${OPTIONS:-}" "${@:2}" "$D/$1" >"$D/$1.said" 2>&1 ||

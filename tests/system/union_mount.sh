@@ -375,7 +375,7 @@ test_flags_of_the_mount() {
 	mount -o remount,exec,dev,symfollow "$M"
 	are "$some" nosuid
 	cat "$M/link" >/dev/null
-	# It was not asked for, and goes with its branch's.
+	# Nobody asked for nosuid: it goes with its branch's.
 	mount -o remount,suid "$D/b"
 	eventually 30 are "$some" ''
 	mount -o remount,nosuid "$D/b"

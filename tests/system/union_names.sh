@@ -191,8 +191,8 @@ inner"
 }
 
 # In branch a, a Btrfs, subvolumes: in its root, deep, an empty one; and a snapshot
-# of it all, where the first of them are empty directories of one number. Of b,
-# that has a directory of such a name, nothing is absent.
+# of it all, where the first of them are empty directories of one number. Branch b
+# has a directory of one of these names, and nothing of b is absent.
 branches_with_subvolumes() {
 	which btrfs mkfs.btrfs >/dev/null 2>&1 || skip "needs btrfs-progs"
 	loop_fs a 256M mkfs.btrfs -q

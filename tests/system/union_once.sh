@@ -29,7 +29,7 @@ start() {
 	trib-union -o "survive=yes,threads=${THREADS:-1},policy=ff,log=$D/log${OPTIONS:+,$OPTIONS}${GIVEN:+,$GIVEN}" \
 		"$D/a:$D/b" "$M"
 }
-# Who else has it in a mount namespace of its own keeps the server.
+# Another mount namespace that has the union keeps its server.
 stop() {
 	umount "$M"
 	end_union
@@ -101,7 +101,7 @@ once_everywhere() { # PREPARE CODE
 	stop
 	while [ $killed = yes ] || [ $kills = 0 ]; do
 		if [ $killed = no ]; then
-			# It has fewer stops: an earlier one, the first has it always.
+			# The call has fewer stops: take an earlier one; the first is always there.
 			[ $n -gt 1 ] || fail "no stop at a system call of $2"
 			most=$((n - 1)) n=0
 		fi
@@ -169,7 +169,7 @@ test_files_change_once() {
 		'fd = os.open(".", os.O_TMPFILE | os.O_RDWR); os.write(fd, b"x"); print(os.pread(fd, 9, 0))'
 }
 
-# A branch that is added: whoever was told nothing adds it once more.
+# A branch that is added: a caller without an answer adds it once more.
 test_branches_come_once() {
 	OPTIONS=control=$D/ctl
 	branches
@@ -188,8 +188,8 @@ for i in range(600):
 print(open('d/f').read(), i < 600)"
 }
 
-# And one that is drained, and goes: what is in it is there all the time. Whoever
-# asked and was told nothing asks once more.
+# A branch that is drained, and goes: its files are there all the time. A caller
+# without an answer asks once more.
 test_branches_go_once() {
 	local STEP=${STEP:-64}
 	OPTIONS=control=$D/ctl
@@ -250,7 +250,7 @@ test_many_at_once_find_what_they_made_without_passthrough() {
 test_servers_that_are_killed_as_they_begin_are_followed() {
 	SOON=yes OPTIONS=func.create=rand THREADS=8 while_killed python3 tests/union/own_dirs.py "$M" $RANDOM 6
 }
-# It may have mounted, and have answered the kernel's first request.
+# The server may have mounted, and have answered the kernel's first request.
 test_a_first_server_that_is_killed_as_it_mounts_is_followed() {
 	local i pid
 	branches

@@ -179,7 +179,7 @@ test_a_mount_that_is_read_only_changes_nothing() {
 	eventually 30 ls -R "$M" >/dev/null
 	umount "$M"
 	same "$(what_is_there)" "$(cat "$D/before")"
-	# Nor one whose file systems are read-only, whoever has them.
+	# Nor a union whose file systems are read-only, even if another union has them.
 	mount -o remount,ro "$D/a"
 	mount -o remount,ro "$D/b"
 	union policy=ff "$D/a:$D/b"

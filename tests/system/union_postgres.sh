@@ -14,7 +14,7 @@ for PG in /usr/lib/postgresql/*/bin; do :; done # the newest there is
 D=$TEST_DIR
 M=$D/mnt
 DATA=$M/data
-# It refuses to be root. It writes besides its data: its socket, what it says.
+# PostgreSQL refuses to be root. It writes besides its data: its socket, its log.
 OWN=$D/own
 chmod 755 "$D"
 install -d -o nobody -g nogroup "$OWN"
@@ -109,7 +109,7 @@ numbers_are() { [ "$(sql -c 'SELECT count(*) FROM told')" -ge "$1" ]; }
 # it is killed. What pgbench was told of is in its log, a line for each transaction.
 killed_under_load() { # WANTED [COMMAND...]
 	local pids=() pid
-	# They end when their server is gone.
+	# The writers end when their server is gone.
 	as_nobody pgbench -n -c 3 -T 600 -l --log-prefix="$OWN/bench" >/dev/null 2>&1 || true &
 	pids+=($!)
 	note_numbers $(($1 * 100000)) || true &
@@ -198,7 +198,7 @@ test_postgresql_while_servers_are_killed() {
 	kill_no_more
 }
 
-# What is asked of it above, where it is not so.
+# The checks above find a loss where there is one.
 test_what_postgresql_lost_would_be_found() {
 	cluster
 	tables

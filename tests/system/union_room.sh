@@ -202,7 +202,7 @@ test_without_anything_to_move_it_is_an_error() {
 	eventually 20 bash -c 'dd if="$0" bs=64k status=none >&7' "$D/piece"
 	exec 7>&-
 }
-# Whoever is killed meanwhile, and the next server makes room again.
+# Servers are killed meanwhile, and the next one makes room again.
 test_what_moves_is_whole_though_servers_are_killed() {
 	sent_again
 	crowded 44

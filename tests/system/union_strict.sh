@@ -105,13 +105,13 @@ test_a_branch_that_comes_back_in_another_way() {
 	umount -l "$D/a"
 	mount -o loop,noatime,nosuid "$D/a.img" "$D/a" || skip "a file system is mounted once only here"
 	at_exit umount -l "$D/a"
-	# What it has open is still the mount of before, which nobody sees.
+	# The union has the mount of before open, which nobody sees any more.
 	umount "$M"
 	union "" "$D/a:$D/b"
 	same "$(flags)" nosuid
 }
 
-# What is mounted over it is not changed, and it goes on below.
+# A mount over the union is not changed, and the union goes on below.
 test_a_mount_that_hides_it_is_left_alone() {
 	branch a
 	union "" "$D/a"

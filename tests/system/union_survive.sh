@@ -178,7 +178,7 @@ test_what_was_removed_while_open_stays() {
 	done
 }
 
-# Those of O_TMPFILE have no name that could find them.
+# Files of O_TMPFILE have no name that could find them.
 test_a_file_without_a_name_stays() {
 	union passthrough=off
 	python3 - "$M" "$D/go" "$D/next" <<'P' &
@@ -224,7 +224,7 @@ P
 kept_files() { # how many removed ones the supervisor has
 	find "/proc/$(supervisor)/fd" -lname '* (deleted)' -not -lname '/memfd:*' | wc -l
 }
-# It is looked for while requests come.
+# The server looks for such files while requests come.
 keeps_none() { ls "$M" >/dev/null && [ "$(kept_files)" = 0 ]; }
 test_nothing_is_kept_of_files_that_nobody_has() {
 	local i
@@ -331,7 +331,7 @@ fcntl.ioctl(os.open(sys.argv[1], os.O_RDONLY), 0x8004587d, struct.pack("I", 2))'
 	eventually 30 is_state "$D/a" failed
 }
 
-# It was back before the next server looked, which the kernel was not told.
+# The branch was back before the next server looked; the kernel does not know.
 test_what_was_said_without_a_failed_branch_is_put_right_by_the_next_server() {
 	branches
 	echo of-a | tee "$D/a/f" "$D/a/both" >/dev/null
@@ -560,7 +560,7 @@ test_a_program_that_never_serves_is_done_without() {
 	kill_server
 	by_itself "$M/f"
 	same "$(version)" "$version"
-	# It passes for one that can, and cannot.
+	# A program that passes for one that can serve, and cannot.
 	become <<P
 #!/bin/sh
 [ "\$1" != --records ] || exec "$BUILD/bin/trib-union" --records

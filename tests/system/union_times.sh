@@ -262,7 +262,7 @@ test_everything_was_born_when_its_branch_says() {
 		        os.major(st.st_rdev), os.minor(st.st_rdev), st.st_atime, st.st_mtime, st.st_ctime)
 		    assert said.strip().split('|')[1] == want, (name, said, want)
 	END
-	# What is open, also when it has no name any more.
+	# An open file, also when it has no name any more.
 	exec 6<"$M/d/f"
 	born "$M" d/f | sed 's/.*f //' >"$D/was"
 	rm "$M/d/f" "$M/link"

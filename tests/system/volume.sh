@@ -137,7 +137,7 @@ test_xfs_branches_work_too() {
 test_read_only_is() {
 	volume ro
 	v 1 create name=ro size=1GiB
-	# What was never formatted is, before it is read.
+	# A volume that was never formatted is formatted before it is read.
 	attach 1 ro read_only=1
 	is_whole 1 ro
 	same "$(findmnt -rno OPTIONS "$C/host1/run/volumes/ro/branch-1" | cut -d, -f1)" ro
@@ -278,8 +278,8 @@ test_attach_killed_at_every_step_is_finished_or_undone() {
 	nothing_left
 }
 
-# What a killed call had started and is still at work, or has not begun yet, is
-# waited for by whoever comes next, or does nothing.
+# The next call waits for programs that a killed call had started and that are
+# still at work; those that have not begun yet do nothing.
 test_what_a_killed_attach_had_started_meets_nobody() {
 	volume kl
 	local program
@@ -315,7 +315,7 @@ test_what_a_killed_attach_had_started_meets_nobody() {
 	v 1 delete name=kl
 	nothing_left
 }
-# One that only waits for who started it may take a moment to end.
+# A program that only waits for its parent may take a moment to end.
 late_is_over() {
 	[ "$1" != trib-nbd ] || eventually 5 late_is_none
 	same "$(late_runs)" ""
@@ -540,7 +540,7 @@ test_a_node_that_is_forced_away_can_write_no_more() {
 	done
 	same $errors 6 "late writers that got an error"
 	status move 1 | grep -q 'reason=CutOff'
-	# What is left there goes away, and takes nothing with it.
+	# The old attachment goes away, and takes nothing with it.
 	v 1 detach name=move
 	is_whole 2 move
 	v 2 detach name=move

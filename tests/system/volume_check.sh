@@ -252,7 +252,7 @@ test_xfs_that_cannot_be_used_is_refused_and_repaired_when_told_to() {
 		check "$C/host1/mnt/brk"
 		unmounts 1 brk
 	done
-	# One that mounts, but is suspect.
+	# A file system that mounts, but is suspect.
 	mounts 1 brk
 	xfs_io -x -c shutdown "$C/host1/run/volumes/brk/branch-0"
 	on 1 trib umount brk --force --quiet
@@ -356,7 +356,7 @@ test_a_check_is_of_what_nobody_uses() {
 	unmounts 2 free
 	fails 3 "" on 1 trib volume check nothing
 	fails 2 "" on 1 trib volume check
-	# By whoever looks at one extent, too.
+	# Nor while a person has one extent attached.
 	at_exit on 2 trib detach host1/free-0
 	on 2 trib attach host1/free-0 --force >/dev/null 2>&1
 	fails 6 "does not have: \`trib attach\`" on 1 trib volume check free
@@ -394,7 +394,7 @@ test_a_check_mends_what_is_safe_to() {
 	fails 1 "not all is sound" checks 2 safe
 	grep -q "0  host1  safe-0 *damaged .*ref count is 9" "$TEST_DIR/out"
 	same "$(sums safe)" "$(cat "$TEST_DIR/sums")"
-	# What was found is not forgotten by the next mount.
+	# The next mount still tells what was found.
 	mounts 1 safe 2>"$TEST_DIR/said"
 	grep -q "was mended: .*ref count is 9" "$TEST_DIR/said"
 	unmounts 1 safe

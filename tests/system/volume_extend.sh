@@ -216,7 +216,7 @@ test_a_node_that_is_silent_half_way_finishes_later() {
 		v 1 resize name=wait size=5GiB
 	same "$(capacity wait)" capacity=1610612736
 	status wait | grep -q 'condition=Resized reason=Unfinished'
-	# It is no part of the volume yet: that works as it was.
+	# The new split is no part of the volume yet: the volume works as it was.
 	v 1 detach name=wait
 	attach 2 wait
 	check "$C/host2/mnt/wait"
@@ -254,7 +254,7 @@ test_extending_killed_at_every_step_is_finished_or_undone() {
 			v 1 detach name=kx >/dev/null 2>&1
 			attach 1 kx >/dev/null 2>&1
 			check "$C/host1/mnt/kx"
-			# What has become part of the volume stays.
+			# A split that has become part of the volume stays.
 			v 1 resize name=kx size=5200MiB >/dev/null 2>&1
 			want=5452595200 ;;
 		esac

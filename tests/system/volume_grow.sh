@@ -184,7 +184,7 @@ test_growing_beyond_the_room_is_refused_and_changes_nothing() {
 	same "$(record_text full)" "$record"
 	same "$(sizes full)" "320 320 "
 	fails 1 ENOENT v 1 resize name=none size=1GiB
-	# What it is told it could become, it can.
+	# The volume can grow to the size that the refusal named.
 	v 1 resize name=full size=1280MiB
 	same "$(sizes full)" "640 640 "
 	is_whole 1 full

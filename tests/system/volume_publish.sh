@@ -73,7 +73,7 @@ test_a_lost_node_is_cut_off_by_unpublishing() {
 	fill "$C/host1/mnt/gone"
 	v 2 unpublish name=gone to=host1
 	same "$(publications gone)" ""
-	# It is told so, and does not wait for servers that may come back (120 s).
+	# The node is told so, and does not wait for servers that may come back (120 s).
 	local since=$SECONDS
 	fails any "" dd if=/dev/urandom of="$C/host1/mnt/gone/late" bs=1M count=4 conv=fsync
 	[ $((SECONDS - since)) -lt 60 ] || fail "it waited $((SECONDS - since)) s"
@@ -115,7 +115,7 @@ test_a_silent_server_does_not_hold_an_unpublish() {
 	same "$(publications mute)" ""
 	status mute | grep -q "reason=NodeSilent"
 	node_back 3
-	# It serves the old epoch again, until the next attach.
+	# The node serves the old epoch again, until the next attach.
 	v 2 publish name=mute to=host2
 	attach 2 mute
 	check "$C/host2/mnt/mute"
@@ -210,7 +210,7 @@ test_a_block_volume_lives_moves_and_grows() {
 	fails 1 "attached on node 'host1'" v 2 attach name=raw
 	head -c 3000000 /dev/urandom >"$TEST_DIR/bytes"
 	dd if="$TEST_DIR/bytes" of="$device" bs=1M conv=fsync,notrunc 2>/dev/null
-	# It grows while it is open, also when it was told so elsewhere.
+	# The device grows while it is open, also by a resize on another host.
 	exec 7<"$device"
 	v 1 resize name=raw size=192MiB >/dev/null
 	same "$(blockdev --getsize64 "$device")" $((192 << 20))

@@ -43,8 +43,8 @@ test_a_rescue_and_a_mount_never_both_have_an_extent() {
 		done
 		same "$(epoch res)" "$n"
 		same "$(blockdev --getsize64 "$device")" $((200 << 20))
-		# Who is told to takes it at once, and the rescue's end takes
-		# nothing away from it.
+		# A forced attach takes the volume at once, and the rescue's end
+		# takes nothing away from it.
 		attach 3 res force=1
 		on 2 trib detach host1/res-0
 		is_whole 3 res
@@ -133,7 +133,7 @@ test_with_force_old_records_go_above_at_once() {
 	old 3 attach name=abv path="$(mnt 3 abv)" force=1
 	same "$(epoch abv "$C/old.db")" 5
 	check "$C/host3/mnt/abv"
-	# Who was cut off cannot come back by its own records, at any number.
+	# A node that was cut off cannot come back by its own records, at any epoch.
 	v 2 detach name=abv force=1
 	for _ in 1 2 3; do
 		fails 1 "EBUSY" attach 2 abv
@@ -147,7 +147,7 @@ test_with_force_old_records_go_above_at_once() {
 	nothing_left
 }
 
-# What is between the claim and the end of an attach, undone or gone on with.
+# Every step between the claim and the end of an attach is undone or gone on with.
 test_a_claim_that_was_cut_short_is_gone_on_with_or_given_up() {
 	volume cut
 	v 1 create name=cut size=1GiB min=2
@@ -225,7 +225,7 @@ test_what_was_written_to_is_not_formatted_as_if_it_was_blank() {
 			same "$(sha256sum <"$file")" "$sum"
 			old 1 detach name=wrt
 		done
-		# Who says that it may be lost has it empty.
+		# A person who says that the data may be lost gets the extent empty.
 		how=$(old 1 attach name=wrt path="$C/host1/mnt/wrt" force=1 2>&1 |
 			grep -o 'blkdiscard -f "$(trib attach --force host1/wrt-0)"')
 		at_exit on 1 trib detach host1/wrt-0
@@ -389,7 +389,7 @@ test_extents_that_are_elsewhere_are_found_and_looked_for_there() {
 	v 3 detach name=far
 	fails 1 "both have split 0" v 2 recover name=far
 	v 1 delete name=far
-	# What is left is a copy of something that was written to.
+	# The extent that is left is a copy of something that was written to.
 	no_advice "$(on 2 trib volume orphans)"
 	on 1 trib extent delete --force host1/far-0 --quiet
 	on 1 trib pool delete host1/far --quiet

@@ -58,7 +58,7 @@ h = nbd.NBD()
 h.connect_uri('nbd://10.77.0.1:%PORT%/disk')
 h.pread(512, 0)"
 
-# It asks for much, and takes nothing.
+# A client that asks for much, and takes nothing.
 takes_nothing="$idle
 b = [h.aio_pread(nbd.Buffer(1 << 20), i << 20) for i in range(32)]"
 
@@ -75,7 +75,7 @@ test_an_nbd_client_that_falls_silent_is_gone_and_others_are_not() {
 	eventually 30 has_sockets $((listening + 1))
 }
 
-# It answers when it is asked whether it is there, and counts.
+# A client that answers when it is asked whether it is there, and counts.
 answers="
 head = bytes(1)
 for n in range(2):

@@ -25,8 +25,8 @@ void draining_start(struct draining *draining);
 void draining_stop(struct draining *draining);
 
 /*
- * Mounted again with the others, a branch that was drained is a new one: what
- * became of the union's root since has not reached its root. If @branch was
+ * A drained branch that is mounted again with the others is a new one: later
+ * changes of the union's root have not reached its root. If @branch was
  * drained it gets owner, mode, attributes and times of the directory @as.
  */
 void draining_renew(const char *branch, const char *as);

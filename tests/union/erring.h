@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Objects of a union's branches that answer with errors, while all else is as
- * ever: a damaged inode, what is immutable or append-only, a read-only
- * subvolume. Where one copy is all there is of a name, the plain directory gets
- * the same, so its answers are those of the union, too:
+ * Objects of a union's branches that answer with errors: a damaged inode, an
+ * immutable or append-only file, a read-only subvolume. All others are as ever.
+ * Where one copy is all there is of a name, the plain directory gets the same,
+ * so its answers are those of the union, too:
  *
  *   - EIO, EUCLEAN and EBADMSG are one error, of a damaged inode.
  *   - Where a call fails for two reasons, and EPERM is one, it is either.

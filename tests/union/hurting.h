@@ -3,10 +3,11 @@
  * A file system of a union that is lost, with all branches on it, while the
  * union is used, and comes back. What a union may say meanwhile:
  *
- *   - EIO of what the lost branches alone hold: a file there, what is below a
- *     directory that no other branch has; and of changes to, and lists of, a
- *     directory that they have, too. Then nothing has changed. Of few other
- *     names, too: that they have none of that name may not be known.
+ *   - EIO for names that only the lost branches hold: a file there, names below
+ *     a directory that no other branch has. EIO also for changes to, and lists
+ *     of, a directory that they have, too. Then nothing has changed. EIO for
+ * few other names, where the union may not know that the lost branches lack
+ * them.
  *   - All else as ever: no name that is there is absent, none is made twice.
  */
 #ifndef TESTS_UNION_HURTING_H
@@ -44,7 +45,7 @@ void hurting_prepare(const struct hurting *h, const char *plain);
  */
 int hurting_begin(struct hurting *h, char said[HURTING_SAY_MAX]);
 
-/* It is mounted anew, and the union has all its branches back. As above. */
+/* Mount it anew, and wait until the union has all its branches. As above. */
 int hurting_end(struct hurting *h, char said[HURTING_SAY_MAX]);
 
 /* Can what came of this be compared at all? Some list, or do several calls. */

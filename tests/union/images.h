@@ -6,7 +6,7 @@
 #include "base/error.h"
 
 /*
- * Who uses it is waited for. 0, or -errno with @err: it is mounted as before.
+ * Unmount, and wait for its users. 0, or -errno with @err: still mounted.
  */
 int image_unmount(const char *dir, const char *name, struct error *err);
 

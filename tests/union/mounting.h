@@ -19,8 +19,8 @@ int mounting_start(struct mounting *m, const char *options,
 		   char *const *branches, unsigned count);
 
 /*
- * Unmount, and wait until the server has ended. Who looks at a process that
- * ends keeps its maps for a moment: busy for long is a failure, not at once.
+ * Unmount, and wait until the server has ended. A reader of /proc keeps the
+ * maps of a process that ends for a moment: only busy for long is a failure.
  *
  * @ret  set on failure: how it went, for people
  *

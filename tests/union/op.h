@@ -139,9 +139,9 @@ void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void say_result(long result);
 
 /*
- * The file systems below are of another kind than ext4. What those do in their
- * own way is not said (links of directories, which Btrfs does not count) or
- * said in one way (ENOTEMPTY, which is EEXIST to XFS).
+ * The file systems below are of another kind than ext4. Answers in which they
+ * differ are left out (links of directories, which Btrfs does not count) or
+ * made alike (ENOTEMPTY, which is EEXIST to XFS).
  */
 extern bool op_other_kind;
 /* st_nlink as it is said. */

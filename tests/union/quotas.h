@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Quotas on all file systems of a union but fs1, which has room for all: of
- * users, of groups or of a project, of space and of names, a little above what
- * the first tree takes. What meets one goes elsewhere, and nobody gets more
- * than is allowed.
+ * Quotas on all file systems of a union but fs1, which has room for all. They
+ * limit users, groups or a project, in space and in names, a little above the
+ * use of the first tree. A file that meets a quota goes elsewhere, and nobody
+ * gets more than is allowed.
  */
 #ifndef TESTS_UNION_QUOTAS_H
 #define TESTS_UNION_QUOTAS_H
@@ -26,7 +26,7 @@ struct quotas {
 /* The branches are there, and empty. 0, or -errno with @err. */
 int quotas_prepare(struct quotas *q, uint64_t seed, struct error *err);
 
-/* They are filled: the limits hold from now on. As above. */
+/* Set the limits on the filled file systems. As above. */
 int quotas_begin(struct quotas *q, struct error *err);
 
 /* 0; 1: somebody has more than they may, @said tells who. */

@@ -24,10 +24,10 @@ int tree_populate(uint64_t seed, char *const *branches, unsigned count,
 		  unsigned lanes, const char *plain);
 
 /*
- * Text of all below @path, a line for each name: type, mode, owner, links,
- * size, content, attributes, times that calls set, who shares an inode with
- * whom. Trees that are alike give the same text. @numbers: and inode numbers.
- * Returned owned; NULL: errno.
+ * Text of all below @path, a line for each name. A line has type, mode, owner,
+ * links, size, content, attributes, times that calls set, and the names of the
+ * same inode. Trees that are alike give the same text. @numbers: and inode
+ * numbers. Returned owned; NULL: errno.
  */
 char *tree_describe(const char *path, bool numbers);
 

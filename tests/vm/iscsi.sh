@@ -54,7 +54,7 @@ start_blockd() {
 	disown
 	eventually 60 "$blockd_call" "$control" GetNode
 }
-# It need not be a child of this shell.
+# Stop blockd, which need not be a child of this shell.
 stop_blockd() {
 	local pid
 	pid=$(cat "$TEST_DIR/blockd.pid") || return 0
@@ -214,7 +214,7 @@ test_a_kill_between_the_steps_is_repaired() {
 	extent k 64 1
 	at_exit gone k
 	local n
-	# It starts iscsiadm four times: to see that it is there, for the
+	# An attach starts iscsiadm four times: to see that it is there, for the
 	# interface, for the node record and for the login, which goes on.
 	for n in 2 3 4; do
 		strace -qq -o /dev/null -e trace=vfork,clone,clone3 \

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
-# For tests that run inside a virtual machine. First lines of such a test:
+# For tests that run inside a virtual machine. Their first lines:
 #
 #   . "$(dirname "$0")/lib.sh"
 #   inside_vm -m 768 -d disk:1G -- "$@"

@@ -186,8 +186,8 @@ test_a_large_directory_is_listed_while_names_come_and_go() {
 	rm -r "$M/many"
 }
 
-# It is on one branch when the list is begun. The names are long: the first part
-# that the client asks for has some hundred.
+# The directory is on one branch when the list is begun. The names are long: the
+# first part that the client asks for has some hundred.
 test_a_list_goes_on_when_the_directory_has_come_to_another_branch() {
 	local by long
 	long=-$(printf '%0150d' 0)

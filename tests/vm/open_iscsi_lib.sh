@@ -2,7 +2,7 @@
 # shellcheck shell=bash
 # open-iscsi for tests in a virtual machine. On the host, before inside_vm:
 #
-#   fetch_open_iscsi    skips the test when it can't be had
+#   fetch_open_iscsi    skips the test when the package cannot be fetched
 #
 # and in the guest:
 #

@@ -17,7 +17,7 @@ device() { # TARGET: of the device "dies", all of /dev/vda
 	error) echo "0 $size error" ;;
 	esac
 }
-# What is under way is not waited for, and nothing is written for it.
+# Replace the device without waiting for I/O under way, and without a write.
 turn() { # TARGET
 	dmsetup suspend --noudevsync --nolockfs --noflush dies
 	device "$1" | dmsetup load dies
@@ -55,8 +55,8 @@ state() {
 }
 is_state() { [ "$(state)" = "$1" ]; }
 eio() { fails any "Input/output error" "$@"; }
-# What is passed through is between a program and the branch: it is by what is
-# asked of the branch otherwise, and is not in memory, that it is met.
+# I/O that is passed through is between a program and the branch. The server meets
+# the error by other requests, for names that are not in memory.
 met() {
 	local i
 	for i in {1..30}; do ls "$M/deep/$i" >/dev/null 2>&1 || true; done
@@ -98,7 +98,7 @@ all_is_there() {
 test_an_xfs_whose_device_fails() {
 	two_branches mkfs.xfs -q -f
 	turn error
-	# What is passed through is told who writes it.
+	# The writer itself gets the error of a write that is passed through.
 	eio dd if=/dev/zero of="$M/lost" bs=4k count=16 conv=fsync
 	eventually 30 met
 	others_serve
@@ -110,7 +110,7 @@ test_an_xfs_whose_device_fails() {
 	same "$(grep -c "branch '$D/a' is back" "$D/log")" 1
 }
 
-# It goes on with what it has in memory, until it is asked for something else.
+# ext4 goes on with what it has in memory, until a request needs the device.
 test_an_ext4_whose_device_fails() {
 	two_branches mkfs.ext4 -q -F -E lazy_itable_init=0
 	turn error
