@@ -247,4 +247,32 @@ test_a_quota_holds_without_passthrough() {
 	quota_holds passthrough=off
 }
 
+# How many names project 77 has.
+names_of_project() { repquota -P -n "$D/a" | awk '$1 == "#77" {print $6}'; }
+# What the server makes for itself on a branch is within its quota, too.
+test_the_server_obeys_a_quota() {
+	need_resource
+	quota -P 77
+	mkdir "$D/a/branch" "$D/b"
+	mount -t tmpfs -o size=1M none "$D/b"
+	at_exit umount -l "$D/b"
+	chattr -p 77 +P "$D/a/branch"
+	: >"$D/a/branch/f"
+	same "$(names_of_project)" 2
+	setquota -P 77 0 0 0 2 "$D/a"
+	union policy=ff "$D/a/branch:$D/b"
+	stat "$M/f" >/dev/null
+	umount "$M"
+	eventually 30 [ -e "$D/b/.tributary/handles" ]
+	same "$(names_of_project)" 2
+	# And where only the last one is missing.
+	rm -r "$D/b/.tributary"
+	setquota -P 77 0 0 0 3 "$D/a"
+	union policy=ff "$D/a/branch:$D/b"
+	stat "$M/f" >/dev/null
+	umount "$M"
+	eventually 30 [ -e "$D/b/.tributary/handles" ]
+	same "$(names_of_project)" 3
+}
+
 run_tests "$@"

@@ -17,8 +17,8 @@ bool caller_has(fuse_req_t req, int capability)
 		return false;
 	(void)snprintf(path, sizeof(path), "/proc/%d/status", (int)caller->pid);
 	status = fopen(path, "re");
-	if (!status)
-		return true; /* of another pid namespace: root is believed */
+	if (!status) /* Root of another pid namespace is believed. */
+		return caller->pid == 0;
 	while (fgets(line, sizeof(line), status))
 		if (sscanf(line, "CapEff: %llx", &caps) == 1)
 			break;

@@ -55,6 +55,11 @@ int place_thread_setup(void)
 	    prctl(PR_SET_SECUREBITS, SECBIT_NO_SETUID_FIXUP, 0, 0, 0) < 0)
 		return -errno;
 	(void)umask(0);
+	return place_thread_limited();
+}
+
+int place_thread_limited(void)
+{
 	return set_unlimited(false) ? 0 : -EPERM;
 }
 

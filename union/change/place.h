@@ -42,7 +42,12 @@ bool place_insists(fuse_req_t req, int r);
  */
 int place_thread_setup(void);
 
-/* Lift quotas again after that, for work that the administrator asks for. */
+/*
+ * Let quotas hold for this thread, and for the threads it starts; or lift them
+ * again, for work that the administrator asks for or that a crash interrupted.
+ * The first returns 0 or -EPERM.
+ */
+int place_thread_limited(void);
 void place_thread_unlimited(void);
 
 /*

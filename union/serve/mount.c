@@ -20,6 +20,7 @@
 #include "union/branch/folding.h"
 #include "union/branch/intent.h"
 #include "union/change/clone_dir.h"
+#include "union/change/place.h"
 #include "union/change/rename_parts.h"
 #include "union/config/options_branches.h"
 #include "union/control/control.h"
@@ -226,8 +227,11 @@ static int add_branches(struct mounted *m, const struct union_options *options,
 
 static int recover_intents(struct mounted *m, struct error *err)
 {
-	int r = handover_recover_intents(&m->fs, err);
+	int r;
 
+	place_thread_unlimited(); /* whoever began them had the room */
+	r = handover_recover_intents(&m->fs, err);
+	(void)place_thread_limited(); /* it was before */
 	if (r > 0)
 		log_info("'%s': %d interrupted renames were finished or "
 			 "dropped",
@@ -481,8 +485,10 @@ int mount_serve(const struct union_options *options, void (*ready)(void *),
 	m->fs.hides_capabilities = options->hides_capabilities;
 	m->fs.forgets_nothing = options->forgets_nothing;
 	mount_strict_begin(options->mount_flags);
-	limits_raise();
-	r = handover_begin(&m->fs, options, err);
+	limits_raise(); /* needs what goes next */
+	r = place_thread_limited();
+	r = r < 0 ? error_set(err, -r, "obey quotas: %s", strerror(-r))
+		  : handover_begin(&m->fs, options, err);
 	if (r == 0)
 		begin_as_mounted(m, options);
 	if (r == 0)
