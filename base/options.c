@@ -33,7 +33,8 @@ static void list_clear(struct option_list *list)
 	list->count = 0;
 }
 
-static int list_add(struct option_list *list, const char *text, size_t length)
+static int option_list_add(struct option_list *list, const char *text,
+			   size_t length)
 {
 	char **items;
 	char *item;
@@ -64,7 +65,7 @@ static int list_set(struct option_list *list, const char *text,
 		while (end > start && isspace((unsigned char)text[end - 1]))
 			end--;
 		if (end > start &&
-		    list_add(list, text + start, end - start) < 0)
+		    option_list_add(list, text + start, end - start) < 0)
 			return error_set(err, ENOMEM, "out of memory");
 		text += length;
 		if (*text)
@@ -133,8 +134,8 @@ static int range_check(const struct option_row *row, uint64_t value,
 	return error_set(err, EINVAL, "must be from %s to %s", low, high);
 }
 
-static int value_set(const struct option_row *row, void *target,
-		     const char *text, struct error *err)
+static int option_value_set(const struct option_row *row, void *target,
+			    const char *text, struct error *err)
 {
 	uint64_t value = 0;
 	int r;
@@ -178,8 +179,8 @@ void options_defaults(const struct option_row *rows, size_t n, void *target)
 		int r = 0;
 
 		if (rows[i].default_text)
-			r = value_set(&rows[i], target, rows[i].default_text,
-				      &err);
+			r = option_value_set(&rows[i], target,
+					     rows[i].default_text, &err);
 		assert(r == 0); /* a default of ours is good */
 		(void)r;
 	}
@@ -285,7 +286,7 @@ static int line_own(struct loading *l, const char *name, const char *value)
 	else if (row->type != OPTION_LIST && l->seen[i])
 		return error_set(&l->err, EINVAL, "'%s' is given twice", name);
 	l->seen[i] = true;
-	r = value_set(row, l->target, value, &l->err);
+	r = option_value_set(row, l->target, value, &l->err);
 	if (r < 0)
 		return error_prefix(&l->err, "%s: ", name);
 	return 0;
@@ -427,7 +428,7 @@ int options_parse(const struct option_row *rows, size_t n, void *target,
 				err, EINVAL, "--%s needs a value: --%s %s",
 				row->name, row->name,
 				row->argument ? row->argument : "VALUE");
-		r = value_set(row, target, value, err);
+		r = option_value_set(row, target, value, err);
 		if (r < 0)
 			return error_prefix(err, "--%s: ", row->name);
 	}

@@ -386,8 +386,8 @@ static const struct blockdev_ops device_ops = {
 	.close = file_close_op,
 };
 
-static int size_of(int fd, const char *path, bool *ret_is_device,
-		   uint64_t *ret_size, struct error *err)
+static int file_size_of(int fd, const char *path, bool *ret_is_device,
+			uint64_t *ret_size, struct error *err)
 {
 	struct stat st;
 
@@ -425,7 +425,7 @@ int blockdev_file_open(struct loop *loop, const char *path, uint64_t size,
 	if (fd < 0)
 		return error_set(err, errno, "open '%s': %s", path,
 				 strerror(errno));
-	r = size_of(fd, path, &is_device, &has, err);
+	r = file_size_of(fd, path, &is_device, &has, err);
 	if (r < 0)
 		return r;
 	if (size == 0)

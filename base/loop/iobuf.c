@@ -22,7 +22,8 @@ static bool is_huge(const struct iobuf_pool *pool, size_t size)
 	return pool->huge && size >= IOBUF_HUGE;
 }
 
-static void *memory_new(struct iobuf_pool *pool, unsigned class, size_t size)
+static void *iobuf_memory_new(struct iobuf_pool *pool, unsigned class,
+			      size_t size)
 {
 	void *data = iobuf_fixed_get(&pool->fixed, class);
 
@@ -33,7 +34,7 @@ static void *memory_new(struct iobuf_pool *pool, unsigned class, size_t size)
 	return aligned_alloc(UINT32_C(1) << IOBUF_SHIFT, size);
 }
 
-static void memory_free(struct iobuf_pool *pool, void *data, size_t size)
+static void iobuf_memory_free(struct iobuf_pool *pool, void *data, size_t size)
 {
 	if (iobuf_fixed_put(&pool->fixed, data))
 		return;
@@ -46,7 +47,7 @@ static void memory_free(struct iobuf_pool *pool, void *data, size_t size)
 static void buffer_free(struct iobuf_pool *pool, struct iobuf *buf)
 {
 	pool->allocated -= buf->size;
-	memory_free(pool, buf->data, buf->size);
+	iobuf_memory_free(pool, buf->data, buf->size);
 	free(buf);
 }
 
@@ -76,7 +77,7 @@ static struct iobuf *buffer_new(struct iobuf_pool *pool, unsigned class,
 	buf = calloc(1, sizeof(*buf));
 	if (!buf)
 		return NULL;
-	buf->data = memory_new(pool, class, size);
+	buf->data = iobuf_memory_new(pool, class, size);
 	if (!buf->data) {
 		free(buf);
 		return NULL;

@@ -17,7 +17,7 @@
 static_assert((UINT64_C(2) << (IOBUF_SHIFT + LARGEST)) == IOBUF_HUGE,
 	      "a pair of the largest is one huge page");
 
-static size_t size_of(unsigned class)
+static size_t class_size_of(unsigned class)
 {
 	return (size_t)1 << (IOBUF_SHIFT + class);
 }
@@ -26,7 +26,7 @@ static uintptr_t slot_address(const struct iobuf_fixed *fixed, unsigned class,
 			      unsigned slot)
 {
 	return fixed->start + ((IOBUF_FIXED_UNIT << class) - IOBUF_FIXED_UNIT) +
-	       slot * size_of(class);
+	       slot * class_size_of(class);
 }
 
 /*
@@ -115,7 +115,7 @@ static int slot_register(struct iobuf_fixed *fixed, unsigned class,
 			 unsigned slot, void *data)
 {
 	int r = table_set(fixed, class * IOBUF_FIXED_SLOTS + slot, data,
-			  size_of(class));
+			  class_size_of(class));
 
 	if (r == 0)
 		fixed->used[class][slot / 64] |= UINT64_C(1) << slot % 64;
@@ -143,10 +143,10 @@ void *iobuf_fixed_get(struct iobuf_fixed *fixed, unsigned class_)
 	if (slot < 0)
 		return NULL;
 	data = (void *)slot_address(fixed, class_, (unsigned)slot);
-	if (mprotect(data, size_of(class_), PROT_READ | PROT_WRITE) < 0)
+	if (mprotect(data, class_size_of(class_), PROT_READ | PROT_WRITE) < 0)
 		return NULL;
 	if (slot_register(fixed, class_, (unsigned)slot, data) < 0) {
-		memory_drop(data, size_of(class_));
+		memory_drop(data, class_size_of(class_));
 		return NULL;
 	}
 	return data;
@@ -160,7 +160,7 @@ bool iobuf_fixed_put(struct iobuf_fixed *fixed, void *data)
 	if (entry < 0)
 		return false;
 	slot_forget(fixed, class, (unsigned)entry % IOBUF_FIXED_SLOTS);
-	memory_drop(data, size_of(class));
+	memory_drop(data, class_size_of(class));
 	return true;
 }
 

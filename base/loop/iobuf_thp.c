@@ -16,7 +16,7 @@ struct iobuf_thp {
 	struct iobuf_thp *next, **at;
 };
 
-static void list_add(struct iobuf_thp **list, struct iobuf_thp *pair)
+static void thp_list_add(struct iobuf_thp **list, struct iobuf_thp *pair)
 {
 	pair->next = *list;
 	pair->at = list;
@@ -33,14 +33,14 @@ static void list_remove(struct iobuf_thp *pair)
 }
 
 /* What the ring may not lock is as good for the disk. */
-static void *memory_new(struct iobuf_pool *pool)
+static void *thp_memory_new(struct iobuf_pool *pool)
 {
 	void *data = iobuf_fixed_get_pair(&pool->fixed);
 
 	return data ? data : iobuf_huge_map(IOBUF_HUGE);
 }
 
-static void memory_free(struct iobuf_pool *pool, void *data)
+static void thp_memory_free(struct iobuf_pool *pool, void *data)
 {
 	if (!iobuf_fixed_put_pair(&pool->fixed, data))
 		iobuf_huge_unmap(data, IOBUF_HUGE);
@@ -67,14 +67,14 @@ static struct iobuf_thp *pair_new(struct iobuf_pool *pool)
 	pair = calloc(1, sizeof(*pair));
 	if (!pair)
 		return NULL;
-	data = memory_new(pool);
+	data = thp_memory_new(pool);
 	if (!data) {
 		free(pair);
 		return NULL;
 	}
 	buffers_init(pair, data);
 	pool->allocated += IOBUF_HUGE;
-	list_add(&pool->kept, pair);
+	thp_list_add(&pool->kept, pair);
 	return pair;
 }
 
@@ -99,7 +99,7 @@ struct iobuf *iobuf_thp_get(struct iobuf_pool *pool)
 	i = pair->used & 1;
 	if (pair->used == 0) {
 		pool->in_use += IOBUF_HUGE;
-		list_add(&pool->half, pair);
+		thp_list_add(&pool->half, pair);
 	}
 	pair->used |= 1u << i;
 	return &pair->bufs[i];
@@ -114,7 +114,7 @@ void iobuf_thp_put(struct iobuf_pool *pool, struct iobuf *buf)
 	pair->used &= ~(1u << (buf - pair->bufs));
 	if (pair->used == 0)
 		pool->in_use -= IOBUF_HUGE;
-	list_add(pair->used ? &pool->half : &pool->kept, pair);
+	thp_list_add(pair->used ? &pool->half : &pool->kept, pair);
 }
 
 bool iobuf_thp_trim(struct iobuf_pool *pool)
@@ -124,7 +124,7 @@ bool iobuf_thp_trim(struct iobuf_pool *pool)
 	if (!pair)
 		return false;
 	list_remove(pair);
-	memory_free(pool, pair->bufs[0].data);
+	thp_memory_free(pool, pair->bufs[0].data);
 	pool->allocated -= IOBUF_HUGE;
 	free(pair);
 	return true;

@@ -26,8 +26,8 @@ static void ready_run(struct loop_message *message)
 	}
 }
 
-static void list_add(struct loop_work **first, struct loop_work **last,
-		     struct loop_work *work)
+static void work_list_add(struct loop_work **first, struct loop_work **last,
+			  struct loop_work *work)
 {
 	work->next = NULL;
 	if (*last)
@@ -64,7 +64,7 @@ static void *worker_main(void *context)
 		pthread_mutex_unlock(&worker->lock);
 		work->res = work->run(work);
 		pthread_mutex_lock(&worker->lock);
-		list_add(&worker->ready_first, &worker->ready_last, work);
+		work_list_add(&worker->ready_first, &worker->ready_last, work);
 		post = !worker->posted;
 		worker->posted = true;
 		if (post)
@@ -139,7 +139,7 @@ void loop_work(struct loop *loop, struct loop_work *work)
 		worker->started = true;
 	}
 	pthread_mutex_lock(&worker->lock);
-	list_add(&worker->todo_first, &worker->todo_last, work);
+	work_list_add(&worker->todo_first, &worker->todo_last, work);
 	pthread_cond_signal(&worker->more);
 	pthread_mutex_unlock(&worker->lock);
 }

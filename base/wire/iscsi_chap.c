@@ -9,8 +9,8 @@
 
 #include "base/cleanup.h"
 
-static int value_set(char *to, size_t size, const char *value, bool *seen,
-		     struct error *err)
+static int chap_value_set(char *to, size_t size, const char *value, bool *seen,
+			  struct error *err)
 {
 	if (*seen)
 		return error_set(err, EINVAL, "is there twice");
@@ -33,19 +33,19 @@ static int line_take(struct iscsi_chap_secrets *secrets, bool seen[static 4],
 	if (*value != '\0')
 		*value++ = '\0';
 	if (strcmp(line, "user") == 0)
-		return value_set(secrets->user, sizeof(secrets->user), value,
-				 &seen[0], err);
+		return chap_value_set(secrets->user, sizeof(secrets->user),
+				      value, &seen[0], err);
 	if (strcmp(line, "secret") == 0)
-		return value_set(secrets->secret, sizeof(secrets->secret),
-				 value, &seen[1], err);
+		return chap_value_set(secrets->secret, sizeof(secrets->secret),
+				      value, &seen[1], err);
 	if (strcmp(line, "mutual-user") == 0)
-		return value_set(secrets->mutual_user,
-				 sizeof(secrets->mutual_user), value, &seen[2],
-				 err);
+		return chap_value_set(secrets->mutual_user,
+				      sizeof(secrets->mutual_user), value,
+				      &seen[2], err);
 	if (strcmp(line, "mutual-secret") == 0)
-		return value_set(secrets->mutual_secret,
-				 sizeof(secrets->mutual_secret), value,
-				 &seen[3], err);
+		return chap_value_set(secrets->mutual_secret,
+				      sizeof(secrets->mutual_secret), value,
+				      &seen[3], err);
 	return error_set(err, EINVAL,
 			 "begins with none of user, secret, mutual-user, "
 			 "mutual-secret");

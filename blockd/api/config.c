@@ -293,7 +293,7 @@ static int default_name(struct config *config, struct error *err)
 	return config->node_name ? 0 : error_set(err, ENOMEM, "out of memory");
 }
 
-static int check(struct config *config, struct error *err)
+static int config_check(struct config *config, struct error *err)
 {
 	int r = default_name(config, err);
 
@@ -358,5 +358,5 @@ int config_load(struct config *config, int argc, char **argv, struct error *err)
 		if (r == 0)
 			r = parse_flags(config, argc, argv, err);
 	}
-	return r < 0 ? r : check(config, err);
+	return r < 0 ? r : config_check(config, err);
 }

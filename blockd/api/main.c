@@ -341,7 +341,7 @@ static int start_control(struct daemon *d, struct error *err)
 	return r;
 }
 
-static int start(struct daemon *d, struct error *err)
+static int daemon_start(struct daemon *d, struct error *err)
 {
 	struct node_options options = {
 		.state_dir = d->config->state_dir,
@@ -403,7 +403,7 @@ static int serve_until_signal(struct daemon *d, const sigset_t *signals)
 	struct error err = {0};
 	int signal_number = 0;
 
-	if (start(d, &err) < 0) {
+	if (daemon_start(d, &err) < 0) {
 		log_write(LOG_LEVEL_ERROR, "%s", error_text(&err));
 		return EXIT_FAILURE;
 	}
@@ -416,7 +416,7 @@ static int serve_until_signal(struct daemon *d, const sigset_t *signals)
 	return EXIT_SUCCESS;
 }
 
-static int run(const struct config *config)
+static int blockd_run(const struct config *config)
 {
 	struct daemon d = {.config = config};
 	sigset_t signals;
@@ -487,7 +487,7 @@ int main(int argc, char **argv)
 	} else {
 		log_setup("blockd", config.level);
 		become_flusher();
-		status = run(&config);
+		status = blockd_run(&config);
 	}
 	config_done(&config);
 	return status;

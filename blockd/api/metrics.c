@@ -54,8 +54,8 @@ static void write_exports(FILE *out, const struct shown *shown)
 			      shown->list[i].name, shown->list[i].connections);
 }
 
-static int collect(struct service *service, struct extent **list, size_t n,
-		   struct shown *ret)
+static int metrics_collect(struct service *service, struct extent **list,
+			   size_t n, struct shown *ret)
 {
 	int r = 0;
 
@@ -146,7 +146,7 @@ static unsigned write_metrics(void *context, FILE *out)
 	if (r == 0)
 		r = node_list_extents(service->node, NULL, &list, &n, NULL);
 	if (r == 0) {
-		r = collect(service, list, n, &shown);
+		r = metrics_collect(service, list, n, &shown);
 		write_pools(out, infos, n_pools);
 		write_exports(out, &shown);
 		metrics_connections_write(out, &shown.connections);

@@ -83,7 +83,7 @@ static int progress(void *context, uint64_t done, uint64_t total)
  * Give the state EXTENT_OK to an extent that was made; take it out if @r is an
  * error.
  */
-static void settle(struct extent *extent, int r)
+static void copying_settle(struct extent *extent, int r)
 {
 	pthread_mutex_lock(&extent->op);
 	if (r == 0) {
@@ -95,7 +95,7 @@ static void settle(struct extent *extent, int r)
 	pthread_mutex_unlock(&extent->op);
 }
 
-static void tell(const struct copying *c, int r, const struct error *err)
+static void copying_log(const struct copying *c, int r, const struct error *err)
 {
 	for (size_t i = 0; i < c->n; i++)
 		if (r == 0)
@@ -109,16 +109,16 @@ static void tell(const struct copying *c, int r, const struct error *err)
 				    c->from[i]->record.name, error_text(err));
 }
 
-static void *copy_bytes(void *context)
+static void *copying_run_bytes(void *context)
 {
 	struct copying *c = context;
 	struct node *node = c->node;
 	struct error err = {0};
 	int r = c->pool->ops->copy(c->pool, c->copies, c->n, progress, c, &err);
 
-	tell(c, r, &err);
+	copying_log(c, r, &err);
 	for (size_t i = 0; i < c->n; i++) {
-		settle(c->made[i], r);
+		copying_settle(c->made[i], r);
 		atomic_fetch_sub(&c->from[i]->copied_from, 1);
 	}
 	/* Of a cut of several pools it may have been the last part. */
@@ -136,7 +136,7 @@ static void *copy_bytes(void *context)
 	return NULL;
 }
 
-static void enlist(struct copying *c)
+static void copying_enlist(struct copying *c)
 {
 	pthread_mutex_lock(&c->node->tables);
 	LIST_INSERT_HEAD(&c->node->copying, c, in_node);
@@ -161,16 +161,16 @@ static void unlist(struct copying *c)
 }
 
 /* Takes @c. */
-static int start(struct copying *c, struct error *err)
+static int copying_start(struct copying *c, struct error *err)
 {
 	pthread_attr_t attributes;
 	pthread_t thread;
 	int r;
 
-	enlist(c);
+	copying_enlist(c);
 	(void)pthread_attr_init(&attributes); /* can't fail on Linux */
 	(void)pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-	r = pthread_create(&thread, &attributes, copy_bytes, c);
+	r = pthread_create(&thread, &attributes, copying_run_bytes, c);
 	(void)pthread_attr_destroy(&attributes);
 	if (r == 0)
 		return 0;
@@ -188,7 +188,7 @@ int copying_run(struct extent *const *from, struct extent *const *made,
 	if (!c)
 		return error_set(err, ENOMEM, "out of memory");
 	if (method == POOL_COPY_BYTES)
-		return start(c, err);
+		return copying_start(c, err);
 	r = c->pool->ops->copy(c->pool, c->copies, n, NULL, NULL, err);
 	copying_free(c);
 	return r;

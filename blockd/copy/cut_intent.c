@@ -41,7 +41,8 @@ static struct work *find_work(struct cut_intents *notes, const char *cut)
 	return NULL;
 }
 
-static int enter(struct cut_intents *notes, const char *cut, struct error *err)
+static int cut_intent_enter(struct cut_intents *notes, const char *cut,
+			    struct error *err)
 {
 	struct work *work = calloc(1, sizeof(*work));
 	int r = 0;
@@ -84,7 +85,7 @@ int cut_intent_begin(struct node *node, const struct copies_record *record,
 	int r = copies_record_encode(record, &text, &length, err);
 
 	if (r == 0)
-		r = enter(notes, record->cut, err);
+		r = cut_intent_enter(notes, record->cut, err);
 	if (r < 0)
 		return r;
 	r = file_replace(notes->fd, record->cut, text, length, 0600, err);
@@ -150,8 +151,8 @@ static bool is_of(const struct extent *extent, const char *cut)
 	       strcmp(extent->record.origin.cut, cut) == 0;
 }
 
-static void look(struct node *node, const struct copies_record *note,
-		 struct found *ret)
+static void note_look(struct node *node, const struct copies_record *note,
+		      struct found *ret)
 {
 	const struct node_pool *pool;
 
@@ -183,8 +184,8 @@ static int delete_found(struct node *node, const struct found *found,
 	return r;
 }
 
-static int settle(struct node *node, const struct copies_record *note,
-		  const struct found *found, struct error *err)
+static int note_settle(struct node *node, const struct copies_record *note,
+		       const struct found *found, struct error *err)
 {
 	int r;
 
@@ -219,13 +220,13 @@ int cut_intent_settle(struct node *node, const char *cut, struct error *err)
 
 	if (faccessat(notes->fd, cut, F_OK, 0) < 0)
 		return 0;
-	r = enter(notes, cut, err);
+	r = cut_intent_enter(notes, cut, err);
 	if (r < 0)
 		return r;
 	r = read_note(notes, cut, &note, err);
 	if (r == 0) {
-		look(node, &note, &found);
-		r = settle(node, &note, &found, err);
+		note_look(node, &note, &found);
+		r = note_settle(node, &note, &found, err);
 		for (size_t i = 0; i < found.n; i++)
 			extent_unref(found.extents[i]);
 		copies_record_done(&note);

@@ -113,9 +113,10 @@ static int compare_making(const struct extent_record *have,
 }
 
 /* Tell whether the extent of that name is the one asked for. Op is held. */
-static int compare(const struct extent *extent,
-		   const struct extent_record *wanted,
-		   const struct extent_request *request, struct error *err)
+static int extent_check_same(const struct extent *extent,
+			     const struct extent_record *wanted,
+			     const struct extent_request *request,
+			     struct error *err)
 {
 	const struct extent_record *have = &extent->record;
 	const char *at = extent->pool->known.name;
@@ -271,8 +272,8 @@ static int check_source(const struct extent *source,
 }
 
 /* @extent is in the table, its space reserved; both op locks are held. */
-static int copy_data(struct extent *extent, struct extent *source,
-		     enum pool_copy_method method, struct error *err)
+static int extent_copy_data(struct extent *extent, struct extent *source,
+			    enum pool_copy_method method, struct error *err)
 {
 	struct copy_guard guard;
 	int r = copy_guard_begin(&guard, &source, &method, 1, NULL, err);
@@ -302,7 +303,7 @@ static int make(struct extent *extent, struct extent *source,
 
 	if (r == 0) {
 		extent->bytes = bytes;
-		r = source ? copy_data(extent, source, method, err)
+		r = source ? extent_copy_data(extent, source, method, err)
 			   : make_data(extent, err);
 		if (r < 0)
 			node_release(extent->node, in, bytes);
@@ -370,7 +371,8 @@ static int create_once(struct extent *fresh,
 	if (extent_find(node, fresh->record.name, &other, NULL) == 0) {
 		pthread_mutex_lock(&other->op);
 		r = other->gone ? 1
-				: compare(other, &fresh->record, request, err);
+				: extent_check_same(other, &fresh->record,
+						    request, err);
 		pthread_mutex_unlock(&other->op);
 		if (r == 0)
 			*ret = extent_ref(other);

@@ -63,7 +63,8 @@ static int check_uuid(const char *text, struct error *err)
 	return error_set(err, EINVAL, "'%.40s' is no UUID", text);
 }
 
-static int check_request(const struct cut_request *request, struct error *err)
+static int cut_check_request(const struct cut_request *request,
+			     struct error *err)
 {
 	const char *names[EXTENT_CUT_MAX], *extents[EXTENT_CUT_MAX];
 	int r = check_uuid(request->cut, err);
@@ -145,7 +146,7 @@ static int check_origins(struct cut *cut, struct error *err)
 /* ---- new ones ---- */
 
 /* Not in the table yet; nothing writes to the origin. */
-static int prepare(struct item *item, const char *cut, struct error *err)
+static int item_prepare(struct item *item, const char *cut, struct error *err)
 {
 	const struct snapshot_request *wanted = item->request;
 	struct extent *origin = item->origin, *made = NULL;
@@ -177,7 +178,7 @@ static int prepare_all(struct cut *cut, struct error *err)
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < cut->n; i++)
-		r = prepare(&cut->items[i], cut->request->cut, err);
+		r = item_prepare(&cut->items[i], cut->request->cut, err);
 	return r;
 }
 
@@ -283,7 +284,7 @@ static bool stop_copying(struct extent *made)
 	return false;
 }
 
-static bool undo(struct item *item)
+static bool item_undo(struct item *item)
 {
 	struct extent *made = item->made;
 	bool undone = true;
@@ -315,7 +316,7 @@ static void undo_all(struct cut *cut)
 			copied[n++] = made;
 			pthread_mutex_unlock(&made->op);
 		} else {
-			undone = undo(&cut->items[i]) && undone;
+			undone = item_undo(&cut->items[i]) && undone;
 		}
 	}
 	for (size_t i = 0; i < n; i++)
@@ -423,7 +424,7 @@ int extents_cut(struct node *node, const struct cut_request *request,
 		struct extent **ret, struct error *err)
 {
 	struct cut cut = {.node = node, .request = request, .n = request->n};
-	int r = check_request(request, err);
+	int r = cut_check_request(request, err);
 
 	if (r == 0)
 		r = extents_of_cut(node, request, ret, err);

@@ -7,8 +7,10 @@
 #include "blockd/extent/extent_internal.h"
 
 /* Tell whether this is the snapshot that was asked for. Its op lock is held. */
-static int compare(const struct extent *have, const struct cut_request *request,
-		   const struct snapshot_request *wanted, struct error *err)
+static int snapshot_check_same(const struct extent *have,
+			       const struct cut_request *request,
+			       const struct snapshot_request *wanted,
+			       struct error *err)
 {
 	const struct extent_origin *origin = &have->record.origin;
 
@@ -50,7 +52,7 @@ static int find_made(struct node *node, const struct cut_request *request,
 		return 1;
 	pthread_mutex_lock(&have->op);
 	if (!have->gone)
-		r = compare(have, request, wanted, err);
+		r = snapshot_check_same(have, request, wanted, err);
 	pthread_mutex_unlock(&have->op);
 	if (r == 0)
 		*ret = have;

@@ -64,7 +64,7 @@ static bool has_ended(const struct holds *holds, const char *id)
 }
 
 /* Out of the list, and its id is over. The lock is held. */
-static void take_out(struct holds *holds, struct hold *hold)
+static void hold_take_out(struct holds *holds, struct hold *hold)
 {
 	LIST_REMOVE(hold, in_list);
 	memcpy(holds->ended[holds->ended_at], hold->id, sizeof(hold->id));
@@ -81,7 +81,7 @@ static void hold_free(struct hold *hold)
 }
 
 /* Let the extents of a hold go and free it. It is out of the list. */
-static void let_go(struct hold *hold, size_t n_held)
+static void hold_let_go(struct hold *hold, size_t n_held)
 {
 	for (size_t i = 0; i < n_held; i++)
 		gate_release(&hold->extents[i]->gate);
@@ -115,11 +115,11 @@ static struct hold *first_to_lapse(struct holds *holds)
 
 static void lapse(struct holds *holds, struct hold *hold)
 {
-	take_out(holds, hold);
+	hold_take_out(holds, hold);
 	pthread_mutex_unlock(&holds->lock);
 	log_warning("the hold %s of %zu extents has lapsed: their writes go on",
 		    hold->id, hold->n);
-	let_go(hold, hold->n);
+	hold_let_go(hold, hold->n);
 	pthread_mutex_lock(&holds->lock);
 }
 
@@ -204,9 +204,9 @@ static struct hold *hold_new(const char *id, struct extent *const *extents,
 }
 
 /* One of that name is there: begin its time anew. The lock is held. */
-static int renew(struct holds *holds, struct hold *hold,
-		 struct extent *const *extents, size_t n, unsigned timeout_ms,
-		 struct error *err)
+static int hold_renew(struct holds *holds, struct hold *hold,
+		      struct extent *const *extents, size_t n,
+		      unsigned timeout_ms, struct error *err)
 {
 	if (hold->beginning)
 		return error_set(err, EAGAIN, "the hold %s is just beginning",
@@ -223,15 +223,15 @@ static int renew(struct holds *holds, struct hold *hold,
 }
 
 /* 1: @fresh is in the list; the lock is held. */
-static int enlist(struct holds *holds, struct hold *fresh, unsigned timeout_ms,
-		  struct error *err)
+static int hold_enlist(struct holds *holds, struct hold *fresh,
+		       unsigned timeout_ms, struct error *err)
 {
 	struct hold *there = find(holds, fresh->id);
 	int r;
 
 	if (there && (there->beginning || lasts(there)))
-		return renew(holds, there, fresh->extents, fresh->n, timeout_ms,
-			     err);
+		return hold_renew(holds, there, fresh->extents, fresh->n,
+				  timeout_ms, err);
 	if (there || has_ended(holds, fresh->id))
 		return error_set(err, ESTALE, "the hold %s is over", fresh->id);
 	r = need_watcher(holds, err);
@@ -315,7 +315,7 @@ int holds_begin(struct holds *holds, const char *id,
 	if (!hold)
 		return error_set(err, ENOMEM, "out of memory");
 	pthread_mutex_lock(&holds->lock);
-	r = enlist(holds, hold, timeout_ms, err);
+	r = hold_enlist(holds, hold, timeout_ms, err);
 	pthread_mutex_unlock(&holds->lock);
 	if (r < 1) {
 		hold_free(hold);
@@ -329,7 +329,7 @@ int holds_begin(struct holds *holds, const char *id,
 	(void)pthread_cond_signal(&holds->changed);
 	pthread_mutex_unlock(&holds->lock);
 	if (r < 0)
-		let_go(hold, n_held);
+		hold_let_go(hold, n_held);
 	return r;
 }
 
@@ -344,11 +344,11 @@ bool holds_end(struct holds *holds, const char *id)
 	if (!lasts(hold))
 		hold = NULL;
 	if (hold)
-		take_out(holds, hold);
+		hold_take_out(holds, hold);
 	pthread_mutex_unlock(&holds->lock);
 	if (!hold)
 		return false;
-	let_go(hold, hold->n);
+	hold_let_go(hold, hold->n);
 	return true;
 }
 
@@ -358,8 +358,8 @@ void holds_end_all(struct holds *holds)
 
 	pthread_mutex_lock(&holds->lock);
 	while ((hold = first_to_lapse(holds))) {
-		take_out(holds, hold);
-		let_go(hold, hold->n);
+		hold_take_out(holds, hold);
+		hold_let_go(hold, hold->n);
 	}
 	pthread_mutex_unlock(&holds->lock);
 }
@@ -445,7 +445,7 @@ void holds_free(struct holds *holds)
 		(void)pthread_join(holds->watcher, NULL);
 	while ((hold = LIST_FIRST(&holds->list))) {
 		LIST_REMOVE(hold, in_list);
-		let_go(hold, hold->n);
+		hold_let_go(hold, hold->n);
 	}
 	fd_close(holds->frozen_fd);
 	(void)pthread_cond_destroy(&holds->changed);

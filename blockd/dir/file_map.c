@@ -357,7 +357,7 @@ static int own_bytes(int fd, uint64_t start, uint64_t end, uint64_t *ret)
 }
 
 /* Where there is no FIEMAP: of what is data. Such files share nothing. */
-static int data_bytes(int fd, uint64_t start, uint64_t end, uint64_t *ret)
+static int file_data_bytes(int fd, uint64_t start, uint64_t end, uint64_t *ret)
 {
 	*ret = 0;
 	while (start < end) {
@@ -385,6 +385,6 @@ uint64_t file_map_missing(int fd, uint64_t offset, uint64_t length)
 	int r = own_bytes(fd, start, end, &has);
 
 	if (r == -EOPNOTSUPP || r == -ENOTTY)
-		r = data_bytes(fd, start, end, &has);
+		r = file_data_bytes(fd, start, end, &has);
 	return r < 0 ? end - start : end - start - has;
 }

@@ -391,8 +391,9 @@ static const struct pool_ops dir_ops = {
 
 /* ---- open ---- */
 
-static int check_identity(const struct pool_record *record, const char *path,
-			  const char *name, const char *id, struct error *err)
+static int pool_dir_check_identity(const struct pool_record *record,
+				   const char *path, const char *name,
+				   const char *id, struct error *err)
 {
 	if (strcmp(record->name, name) != 0)
 		return error_set(err, ESTALE, "'%s' holds pool '%s', not '%s'",
@@ -417,7 +418,8 @@ static int open_parts(struct pool_dir *dir, const char *name, const char *id,
 	if (r == 0)
 		r = pool_dir_identity(dir->fd, pool->path, &pool->record, err);
 	if (r == 0)
-		r = check_identity(&pool->record, pool->path, name, id, err);
+		r = pool_dir_check_identity(&pool->record, pool->path, name, id,
+					    err);
 	if (r == 0)
 		r = pool_dir_lock(dir->fd, pool->path, &dir->lock_fd, err);
 	if (r < 0)

@@ -75,7 +75,7 @@ static int failed(const struct content *c, const char *what)
 	return pool_dir_fail(c->pool, what, c->to_name, c->err);
 }
 
-static int tell(const struct content *c, uint64_t bytes)
+static int content_report(const struct content *c, uint64_t bytes)
 {
 	struct pool_dir_progress *p = c->progress;
 	int r;
@@ -127,7 +127,8 @@ static int write_all(const struct content *c, uint64_t length, uint64_t offset)
 	return 0;
 }
 
-static int copy_data(const struct content *c, uint64_t start, uint64_t end)
+static int content_copy_range(const struct content *c, uint64_t start,
+			      uint64_t end)
 {
 	int r = 0;
 
@@ -138,7 +139,7 @@ static int copy_data(const struct content *c, uint64_t start, uint64_t end)
 		if (r == 0)
 			r = write_all(c, length, start);
 		if (r == 0)
-			r = tell(c, length);
+			r = content_report(c, length);
 		start += length;
 	}
 	return r;
@@ -166,25 +167,25 @@ static bool next_data(int fd, uint64_t start, uint64_t size,
 }
 
 /* Data is copied, holes stay holes. */
-static int copy_bytes(const struct content *c, uint64_t size)
+static int content_copy(const struct content *c, uint64_t size)
 {
 	uint64_t at = 0, start, end;
 	int r = 0;
 
 	while (r == 0 && at < size &&
 	       next_data(c->from, at, size, &start, &end)) {
-		r = tell(c, start - at);
+		r = content_report(c, start - at);
 		if (r == 0)
-			r = copy_data(c, start, end);
+			r = content_copy_range(c, start, end);
 		at = end;
 	}
-	return r < 0 || at >= size ? r : tell(c, size - at);
+	return r < 0 || at >= size ? r : content_report(c, size - at);
 }
 
 /* ---- either way ---- */
 
 /* Past the page cache where the file system can. */
-static int open_file(int dirfd, const char *name, int flags)
+static int content_open_file(int dirfd, const char *name, int flags)
 {
 	int fd = openat(dirfd, name, flags | O_DIRECT | O_CLOEXEC | O_NOFOLLOW,
 			0600);
@@ -194,7 +195,7 @@ static int open_file(int dirfd, const char *name, int flags)
 	return fd;
 }
 
-static int fill(struct content *c, uint64_t size)
+static int content_fill(struct content *c, uint64_t size)
 {
 	struct stat st;
 	int r = 0;
@@ -205,9 +206,9 @@ static int fill(struct content *c, uint64_t size)
 	if (pool_dir_of(c->pool)->method == POOL_COPY_REFLINK) {
 		if (ioctl(c->to, FICLONE, c->from) < 0)
 			return failed(c, "share the blocks of");
-		r = tell(c, (uint64_t)st.st_size);
+		r = content_report(c, (uint64_t)st.st_size);
 	} else {
-		r = copy_bytes(c, (uint64_t)st.st_size);
+		r = content_copy(c, (uint64_t)st.st_size);
 	}
 	if (r < 0)
 		return r;
@@ -237,16 +238,16 @@ int pool_dir_content_copy(struct pool *pool, const char *from, const char *to,
 
 	if (posix_memalign(&buffer, ALIGN, PIECE) != 0)
 		return error_set(err, ENOMEM, "out of memory");
-	from_fd = open_file(dirfd, from, O_RDONLY);
+	from_fd = content_open_file(dirfd, from, O_RDONLY);
 	if (from_fd < 0)
 		return pool_dir_fail(pool, "open", from, err);
-	to_fd = open_file(dirfd, to, O_RDWR | O_CREAT | O_EXCL);
+	to_fd = content_open_file(dirfd, to, O_RDWR | O_CREAT | O_EXCL);
 	if (to_fd < 0)
 		return pool_dir_fail(pool, "make", to, err);
 	c.buffer = buffer;
 	c.from = from_fd;
 	c.to = to_fd;
-	r = fill(&c, size);
+	r = content_fill(&c, size);
 	if (r < 0)
 		(void)unlinkat(dirfd, to, 0); /* else the next load does */
 	return r;

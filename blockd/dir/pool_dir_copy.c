@@ -65,7 +65,7 @@ static int write_record(const struct group *g,
 	return 0;
 }
 
-static int prepare(const struct group *g, struct error *err)
+static int copies_group_prepare(const struct group *g, struct error *err)
 {
 	int r = 0;
 
@@ -94,7 +94,7 @@ static int copy_contents(const struct group *g,
 }
 
 /* What can't be undone now is undone by the next load. */
-static void undo(const struct group *g)
+static void copies_group_undo(const struct group *g)
 {
 	for (size_t i = 0; i < g->n; i++)
 		(void)pool_dir_erase(g->fd, g->copies[i].record->name,
@@ -122,8 +122,9 @@ static int write_list(const struct group *g, const char *file,
 	return r < 0 ? r : file_replace(g->fd, file, text, length, 0600, err);
 }
 
-/* The list is there: back to where undo() can begin. */
-static int take_back(const struct group *g, const char *file, size_t renamed)
+/* The list is there: back to where copies_group_undo() can begin. */
+static int copies_group_take_back(const struct group *g, const char *file,
+				  size_t renamed)
 {
 	int r = 0;
 
@@ -162,8 +163,8 @@ static int commit(const struct group *g, struct error *err)
 			(void)file_remove(g->fd, file, NULL);
 		return 0;
 	}
-	if (take_back(g, file, renamed) == 0)
-		undo(g);
+	if (copies_group_take_back(g, file, renamed) == 0)
+		copies_group_undo(g);
 	return r;
 }
 
@@ -207,11 +208,11 @@ int pool_dir_copy(struct pool *pool, const struct pool_copy *copies, size_t n,
 		if (r < 0)
 			return r; /* theirs: not to be undone */
 	}
-	r = prepare(&g, err);
+	r = copies_group_prepare(&g, err);
 	if (r == 0)
 		r = copy_contents(&g, &progress, err);
 	if (r < 0) {
-		undo(&g);
+		copies_group_undo(&g);
 		return r;
 	}
 	return commit(&g, err);

@@ -131,8 +131,8 @@ __attribute__((format(printf, 2, 3))) static void note(const struct loading *l,
 	l->visitor->note(l->visitor->context, text);
 }
 
-static void tell_damage(const struct loading *l, const char *name,
-			const char *damage, uint64_t bytes)
+static void loading_log_damage(const struct loading *l, const char *name,
+			       const char *damage, uint64_t bytes)
 {
 	struct pool_found found = {
 		.name = name,
@@ -144,7 +144,7 @@ static void tell_damage(const struct loading *l, const char *name,
 }
 
 /* Length of the data file; 0 when there is none. */
-static uint64_t data_bytes(const struct loading *l, const char *name)
+static uint64_t loading_data_bytes(const struct loading *l, const char *name)
 {
 	char file[POOL_DIR_FILE_SIZE];
 	struct stat st;
@@ -229,10 +229,10 @@ static void tell_extent(const struct loading *l,
 	struct error why = {0};
 
 	if (check_data(l, record, &why) < 0) {
-		uint64_t bytes = data_bytes(l, record->name);
+		uint64_t bytes = loading_data_bytes(l, record->name);
 
-		tell_damage(l, record->name, error_text(&why),
-			    bytes > record->size ? bytes : record->size);
+		loading_log_damage(l, record->name, error_text(&why),
+				   bytes > record->size ? bytes : record->size);
 		return;
 	}
 	l->visitor->extent(l->visitor->context, &found);
@@ -246,7 +246,8 @@ static int load_record(const struct loading *l, const char *name,
 	int r = read_record(l, name, &record, &why);
 
 	if (r < 0) {
-		tell_damage(l, name, error_text(&why), data_bytes(l, name));
+		loading_log_damage(l, name, error_text(&why),
+				   loading_data_bytes(l, name));
 		return 0;
 	}
 	if (record.state == EXTENT_OK) {
@@ -261,7 +262,8 @@ static int load_record(const struct loading *l, const char *name,
 	return r;
 }
 
-static bool has(const struct loading *l, const char *name, const char *suffix)
+static bool loading_has_file(const struct loading *l, const char *name,
+			     const char *suffix)
 {
 	char file[POOL_DIR_FILE_SIZE];
 
@@ -274,7 +276,7 @@ static int load_doomed(const struct loading *l, const char *name,
 {
 	int r;
 
-	if (has(l, name, POOL_DIR_RECORD)) {
+	if (loading_has_file(l, name, POOL_DIR_RECORD)) {
 		note(l,
 		     "%s" POOL_DIR_DOOMED " is there beside a record of "
 		     "that name and is left alone",
@@ -355,7 +357,7 @@ static int load_copying(const struct loading *l, const char *name,
 {
 	int r;
 
-	if (has(l, name, POOL_DIR_RECORD)) {
+	if (loading_has_file(l, name, POOL_DIR_RECORD)) {
 		note(l,
 		     "%s" POOL_DIR_COPYING " is there beside a record of "
 		     "that name and is left alone",
@@ -446,10 +448,11 @@ static int load_file(const struct loading *l, const char *file,
 			       (unsigned)strlen(file)));
 		return 0;
 	}
-	if (!has(l, name, POOL_DIR_RECORD) && !has(l, name, POOL_DIR_DOOMED) &&
-	    !has(l, name, POOL_DIR_COPYING))
-		tell_damage(l, name, "its data file has no record",
-			    data_bytes(l, name));
+	if (!loading_has_file(l, name, POOL_DIR_RECORD) &&
+	    !loading_has_file(l, name, POOL_DIR_DOOMED) &&
+	    !loading_has_file(l, name, POOL_DIR_COPYING))
+		loading_log_damage(l, name, "its data file has no record",
+				   loading_data_bytes(l, name));
 	return 0;
 }
 

@@ -7,8 +7,8 @@
 #include "blockd/dir/pool_dir_internal.h"
 #include "blockd/dir/pool_dir_load.h"
 
-static int open_data(struct pool *pool, const char *name, int *ret_fd,
-		     uint64_t *ret_size, struct error *err)
+static int pool_dir_open_data(struct pool *pool, const char *name, int *ret_fd,
+			      uint64_t *ret_size, struct error *err)
 {
 	char file[POOL_DIR_FILE_SIZE];
 	auto_close int fd = openat(pool_dir_of(pool)->extents_fd,
@@ -29,10 +29,10 @@ int pool_dir_ranges(struct pool *pool, const char *name, const char *base,
 {
 	auto_close int fd = -1, base_fd = -1;
 	uint64_t size = 0, base_size = 0;
-	int r = open_data(pool, name, &fd, &size, err);
+	int r = pool_dir_open_data(pool, name, &fd, &size, err);
 
 	if (r == 0 && base)
-		r = open_data(pool, base, &base_fd, &base_size, err);
+		r = pool_dir_open_data(pool, base, &base_fd, &base_size, err);
 	if (r < 0)
 		return r;
 	r = base ? file_map_differ(fd, base_fd, start, size, visit, context,
@@ -51,7 +51,7 @@ void pool_dir_usage_shared(struct pool *pool, const char *name,
 
 	usage->reclaimable = usage->allocated;
 	if (pool_dir_of(pool)->method != POOL_COPY_REFLINK ||
-	    open_data(pool, name, &fd, &size, NULL) < 0)
+	    pool_dir_open_data(pool, name, &fd, &size, NULL) < 0)
 		return;
 	usage->shared = file_map_shared(fd);
 	if (usage->shared > usage->allocated)

@@ -39,7 +39,7 @@ struct count {
 	struct pool_sharing sharing;
 };
 
-static void count_done(struct count *count)
+static void count_free(struct count *count)
 {
 	free(count->snapshots);
 	free(count->edges);
@@ -114,7 +114,7 @@ static int add_file(struct count *count, int dirfd, const char *file)
 
 /* ---- all of them ---- */
 
-static int look_at_all(struct count *count, int extents_fd)
+static int count_files(struct count *count, int extents_fd)
 {
 	DIR *dir = pool_dir_stream(extents_fd);
 	const struct dirent *entry;
@@ -157,8 +157,9 @@ static void add_up(struct count *count)
 	}
 }
 
-static int count_all(struct pool_dir *dir, const char *const *snapshots,
-		     size_t n, struct pool_sharing *ret)
+static int pool_dir_count_all(struct pool_dir *dir,
+			      const char *const *snapshots, size_t n,
+			      struct pool_sharing *ret)
 {
 	struct count count = {.n_snapshots = n};
 	int r = 0;
@@ -169,12 +170,12 @@ static int count_all(struct pool_dir *dir, const char *const *snapshots,
 	for (size_t i = 0; i < n; i++)
 		count.snapshots[i] = snapshots[i];
 	qsort(count.snapshots, n, sizeof(*count.snapshots), compare_names);
-	r = look_at_all(&count, dir->extents_fd);
+	r = count_files(&count, dir->extents_fd);
 	if (r == 0) {
 		add_up(&count);
 		*ret = count.sharing;
 	}
-	count_done(&count);
+	count_free(&count);
 	return r;
 }
 
@@ -200,15 +201,15 @@ static void add_copies(struct pool_dir *dir, const char *const *snapshots,
 /* ---- the pool ---- */
 
 /* Its lock is held. */
-static void count_again(struct pool_dir *dir, const char *const *snapshots,
-			size_t n)
+static void pool_dir_count_again(struct pool_dir *dir,
+				 const char *const *snapshots, size_t n)
 {
 	struct pool_dir_counted *counted = &dir->counted;
 	const unsigned changes = atomic_load(&dir->changes);
 	const int64_t began = clock_ns();
 	int64_t rest;
 
-	counted->r = count_all(dir, snapshots, n, &counted->sharing);
+	counted->r = pool_dir_count_all(dir, snapshots, n, &counted->sharing);
 	rest = (clock_ns() - began) * REST;
 	counted->until = clock_ns() + (rest < REST_MAX ? rest : REST_MAX);
 	counted->changes = changes;
@@ -228,7 +229,7 @@ int pool_dir_sharing(struct pool *pool, const char *const *snapshots, size_t n,
 	(void)pthread_mutex_lock(&counted->lock);
 	if (clock_ns() >= counted->until ||
 	    counted->changes != atomic_load(&dir->changes))
-		count_again(dir, snapshots, n);
+		pool_dir_count_again(dir, snapshots, n);
 	r = counted->r;
 	if (r == 0)
 		*ret = counted->sharing;

@@ -30,7 +30,7 @@ static int fail(const struct pool *pool, const char *what, struct error *err)
  * Check that the path still leads to the directory opened first: nothing was
  * unmounted.
  */
-static int check_place(struct pool *pool, struct error *err)
+static int pool_try_place(struct pool *pool, struct error *err)
 {
 	struct stat ours, there;
 
@@ -70,7 +70,7 @@ static int read_medium(struct pool *pool, struct error *err)
 	return 0;
 }
 
-static int check_identity(struct pool *pool, struct error *err)
+static int pool_try_identity(struct pool *pool, struct error *err)
 {
 	struct pool_record record;
 	int r = read_medium(pool, err);
@@ -85,7 +85,7 @@ static int check_identity(struct pool *pool, struct error *err)
 }
 
 /* Open a file, without a name where the file system can. */
-static int open_file(int dirfd)
+static int pool_try_open_file(int dirfd)
 {
 	int fd = openat(dirfd, ".", O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);
 
@@ -107,7 +107,7 @@ static bool lacks_room(int code)
 static int write_medium(struct pool *pool, struct error *err)
 {
 	const int dirfd = pool_dir_of(pool)->fd;
-	auto_close int fd = open_file(dirfd);
+	auto_close int fd = pool_try_open_file(dirfd);
 	static const char block[BLOCK];
 
 	if (fd >= 0 && write(fd, block, sizeof(block)) >= 0 && fsync(fd) == 0)
@@ -120,10 +120,10 @@ static int write_medium(struct pool *pool, struct error *err)
 
 int pool_dir_try(struct pool *pool, struct error *err)
 {
-	int r = check_place(pool, err);
+	int r = pool_try_place(pool, err);
 
 	if (r == 0)
-		r = check_identity(pool, err);
+		r = pool_try_identity(pool, err);
 	return r < 0 ? r : write_medium(pool, err);
 }
 

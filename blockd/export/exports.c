@@ -197,7 +197,7 @@ static int restore(struct exports *exports, struct extent *extent)
  * The data's file; -ENOENT: there is none, as in a raw pool, or when the
  * delete of the data was cut short.
  */
-static int open_data(struct extent *extent, int *ret, struct error *err)
+static int export_open_data(struct extent *extent, int *ret, struct error *err)
 {
 	struct pool *pool = extent->pool->pool;
 	auto_free char *path = pool->ops->path(pool, extent->record.name);
@@ -241,7 +241,7 @@ static int check_not_held(struct exports *exports, struct extent *extent,
 	const char *name = extent->record.name, *holder;
 	auto_close int fd = -1;
 	struct loopdev_users holds;
-	int r = open_data(extent, &fd, err);
+	int r = export_open_data(extent, &fd, err);
 
 	if (r == -ENOENT)
 		return 0;

@@ -52,8 +52,8 @@ static bool same_target(const struct claim *claim, const char *extent,
 }
 
 /* The lock is held. */
-static int check(const struct lun_claims *claims, const char *extent,
-		 const struct extent_scsi *scsi, struct error *err)
+static int lun_claims_check(const struct lun_claims *claims, const char *extent,
+			    const struct extent_scsi *scsi, struct error *err)
 {
 	char target[EXTENT_TARGET_SIZE];
 
@@ -85,8 +85,8 @@ static bool same(const struct claim *claim, const char *extent,
 	       extent_scsi_same(&claim->scsi, scsi);
 }
 
-static bool has(const struct lun_claims *claims, const char *extent,
-		const struct extent_scsi *scsi)
+static bool lun_claims_has(const struct lun_claims *claims, const char *extent,
+			   const struct extent_scsi *scsi)
 {
 	for (const struct claim *c = claims->list; c; c = c->next)
 		if (same(c, extent, scsi))
@@ -103,8 +103,8 @@ int lun_claims_take(struct lun_claims *claims, const char *extent,
 	if (!claim)
 		return error_set(err, ENOMEM, "out of memory");
 	pthread_mutex_lock(&claims->lock);
-	r = check(claims, extent, scsi, err);
-	if (r == 0 && !has(claims, extent, scsi)) {
+	r = lun_claims_check(claims, extent, scsi, err);
+	if (r == 0 && !lun_claims_has(claims, extent, scsi)) {
 		memcpy(claim->extent, extent, strlen(extent) + 1);
 		claim->scsi = *scsi;
 		claim->next = claims->list;

@@ -66,7 +66,7 @@ static bool change_begin(struct extent_dev *d)
 	return true;
 }
 
-static void io_end(struct extent_io *io, int res)
+static void extent_io_end(struct extent_io *io, int res)
 {
 	struct extent_dev *d = io->dev;
 	struct op *user = io->user;
@@ -85,7 +85,7 @@ static void io_done(struct op *op, int res)
 		space_share_done(io->dev->share, io->space);
 		io->space = 0;
 	}
-	io_end(io, res);
+	extent_io_end(io, res);
 }
 
 static void io_submit(struct extent_io *io)
@@ -133,7 +133,7 @@ static void space_done(struct loop_work *work, int res)
 		return;
 	}
 	io->space = 0;
-	io_end(io, res);
+	extent_io_end(io, res);
 }
 
 /* Without BLOCKDEV_NO_HOLE write-zeroes gives blocks back. */
@@ -327,7 +327,7 @@ static void dev_read(struct blockdev *dev, struct op *op, void *data,
 	io_admit(io);
 }
 
-static void change(struct extent_io *io)
+static void io_start_change(struct extent_io *io)
 {
 	if (change_begin(io->dev))
 		io_start(io);
@@ -342,7 +342,7 @@ static void dev_write(struct blockdev *dev, struct op *op, const void *data,
 				      flags);
 
 	io->data = data;
-	change(io);
+	io_start_change(io);
 }
 
 static void dev_flush(struct blockdev *dev, struct op *op)
@@ -355,13 +355,14 @@ static void dev_flush(struct blockdev *dev, struct op *op)
 static void dev_discard(struct blockdev *dev, struct op *op, uint64_t offset,
 			uint64_t length, unsigned flags)
 {
-	change(io_get(dev, op, EXTENT_DISCARD, offset, length, flags));
+	io_start_change(io_get(dev, op, EXTENT_DISCARD, offset, length, flags));
 }
 
 static void dev_write_zeroes(struct blockdev *dev, struct op *op,
 			     uint64_t offset, uint64_t length, unsigned flags)
 {
-	change(io_get(dev, op, EXTENT_WRITE_ZEROES, offset, length, flags));
+	io_start_change(
+		io_get(dev, op, EXTENT_WRITE_ZEROES, offset, length, flags));
 }
 
 static void dev_cache(struct blockdev *dev, struct op *op, uint64_t offset,

@@ -21,8 +21,8 @@ bool limit_is_set(const struct limit *limit)
 }
 
 /* @amount is at most BLOCKDEV_LENGTH_MAX. */
-static uint64_t take(uint64_t *full_ns, uint64_t rate, uint64_t amount,
-		     uint64_t now_ns)
+static uint64_t limit_take_one(uint64_t *full_ns, uint64_t rate,
+			       uint64_t amount, uint64_t now_ns)
 {
 	uint64_t start_ns = now_ns;
 
@@ -38,10 +38,11 @@ static uint64_t take(uint64_t *full_ns, uint64_t rate, uint64_t amount,
 
 uint64_t limit_take(struct limit *limit, uint64_t now_ns, uint64_t bytes)
 {
-	uint64_t one = take(&limit->operations_full_ns, limit->rates.iops, 1,
-			    now_ns);
-	uint64_t other = take(&limit->bytes_full_ns,
-			      limit->rates.bytes_per_second, bytes, now_ns);
+	uint64_t one = limit_take_one(&limit->operations_full_ns,
+				      limit->rates.iops, 1, now_ns);
+	uint64_t other = limit_take_one(&limit->bytes_full_ns,
+					limit->rates.bytes_per_second, bytes,
+					now_ns);
 
 	return one > other ? one : other;
 }

@@ -23,7 +23,7 @@ const char *node_pool_state_name(enum node_pool_state state)
 
 /* ---- the tables ---- */
 
-static struct extent_list *bucket_of(struct node *node, const char *name)
+static struct extent_list *extent_bucket_of(struct node *node, const char *name)
 {
 	uint32_t hash = 2166136261u; /* FNV-1a */
 
@@ -47,7 +47,7 @@ struct extent *node_find_extent(struct node *node, const char *name)
 	struct extent *extent, *found = NULL;
 
 	/* A name may be there twice, all but one of them damaged. */
-	LIST_FOREACH (extent, bucket_of(node, name), in_bucket)
+	LIST_FOREACH (extent, extent_bucket_of(node, name), in_bucket)
 		if (strcmp(extent->record.name, name) == 0 &&
 		    (!found || found->damage))
 			found = extent;
@@ -56,7 +56,8 @@ struct extent *node_find_extent(struct node *node, const char *name)
 
 void node_insert_extent(struct node *node, struct extent *extent)
 {
-	struct extent_list *bucket = bucket_of(node, extent->record.name);
+	struct extent_list *bucket = extent_bucket_of(node,
+						      extent->record.name);
 
 	(void)extent_ref(extent); /* the table's */
 	LIST_INSERT_HEAD(bucket, extent, in_bucket);
@@ -81,7 +82,8 @@ static int compare_extents(const void *a, const void *b)
 }
 
 /* Tables are held. */
-static size_t collect(struct node *node, const char *pool, struct extent **into)
+static size_t extents_collect(struct node *node, const char *pool,
+			      struct extent **into)
 {
 	struct extent *extent;
 	size_t n = 0;
@@ -113,9 +115,10 @@ int node_list_extents(struct node *node, const char *pool, struct extent ***ret,
 		r = error_set(err, ENOENT,
 			      "there is no pool '%.64s' on this node", pool);
 	} else {
-		list = calloc(collect(node, pool, NULL) + 1, sizeof(*list));
+		list = calloc(extents_collect(node, pool, NULL) + 1,
+			      sizeof(*list));
 		if (list)
-			n = collect(node, pool, list);
+			n = extents_collect(node, pool, list);
 		else
 			r = error_set(err, ENOMEM, "out of memory");
 	}

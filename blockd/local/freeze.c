@@ -56,8 +56,8 @@ static const char *find_program(char *buf, size_t size)
 }
 
 /* Its standard output, which it also reads from, is the other end. */
-static int run(const char *what, int mount_fd, int *ret_socket, pid_t *ret_pid,
-	       struct error *err)
+static int freeze_process_start(const char *what, int mount_fd, int *ret_socket,
+				pid_t *ret_pid, struct error *err)
 {
 	char program[PATH_MAX];
 	const char *argv[] = {find_program(program, sizeof(program)), what,
@@ -102,7 +102,7 @@ static int hear(int fd, int64_t until_ms)
 }
 
 /* Its process: ended, or left to end by itself and then a zombie of ours. */
-static void reap(pid_t pid, int64_t until_ms)
+static void freeze_process_reap(pid_t pid, int64_t until_ms)
 {
 	struct timespec pause = {.tv_nsec = 2000000};
 
@@ -230,16 +230,17 @@ static int note_write(const struct freeze *freeze, struct error *err)
 /* ---- thawing without the one that froze ---- */
 
 /* By a process, too: it may wait. */
-static int thaw(int mount_fd, struct error *err)
+static int freeze_thaw_mount(int mount_fd, struct error *err)
 {
 	pid_t pid;
-	int socket, r = run("thaw", mount_fd, &socket, &pid, err);
+	int socket,
+		r = freeze_process_start("thaw", mount_fd, &socket, &pid, err);
 
 	if (r < 0)
 		return r;
 	r = hear(socket, clock_ms() + END_WAIT_MS);
 	fd_close(socket);
-	reap(pid, clock_ms() + END_WAIT_MS);
+	freeze_process_reap(pid, clock_ms() + END_WAIT_MS);
 	if (r != 0 && r != EINVAL) /* it was not frozen */
 		return error_set(err, r < 0 ? -r : r, "thaw: %s",
 				 strerror(r < 0 ? -r : r));
@@ -256,7 +257,7 @@ static void thaw_noted(int state_fd, const char *note)
 		return;
 	/* Not mounted any more, it can't be frozen. */
 	if (freeze_find_mount(makedev(major_number, minor_number), &fd) == 0) {
-		if (thaw(fd, &err) < 0)
+		if (freeze_thaw_mount(fd, &err) < 0)
 			log_write(LOG_LEVEL_ERROR,
 				  "the file system on device %s was left "
 				  "frozen: %s; run fsfreeze -u on it",
@@ -357,8 +358,8 @@ int freeze_begin(const char *device, int state_fd, int64_t until_ms,
 	if (r == 0)
 		r = note_write(freeze, err);
 	if (r == 0)
-		r = run("freeze", freeze->mount_fd, &freeze->socket,
-			&freeze->pid, err);
+		r = freeze_process_start("freeze", freeze->mount_fd,
+					 &freeze->socket, &freeze->pid, err);
 	if (r == 0) {
 		freeze_extend(freeze, until_ms);
 		r = hear(freeze->socket, until_ms);
@@ -386,7 +387,7 @@ static bool ended_well(struct freeze *freeze)
 	do
 		r = hear(freeze->socket, until_ms);
 	while (r > 0); /* why it could not freeze: it ends, then */
-	reap(freeze->pid, r == -EAGAIN ? 0 : until_ms);
+	freeze_process_reap(freeze->pid, r == -EAGAIN ? 0 : until_ms);
 	return r == 0 || r == -EAGAIN;
 }
 
@@ -395,7 +396,7 @@ void freeze_end(struct freeze *freeze)
 	struct error err = {0};
 
 	if (!ended_well(freeze) && freeze->ours &&
-	    thaw(freeze->mount_fd, &err) < 0)
+	    freeze_thaw_mount(freeze->mount_fd, &err) < 0)
 		log_write(LOG_LEVEL_ERROR,
 			  "the file system on /dev/%s is left frozen: %s; run "
 			  "fsfreeze -u on it",

@@ -89,7 +89,7 @@ static int hold_still(void)
 	return r == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
-static int thaw(void)
+static int thaw_stdin(void)
 {
 	int r = freeze_fs(FITHAW);
 
@@ -110,7 +110,7 @@ int main(int argc, char **argv)
 	if (argc == 2 && strcmp(argv[1], "freeze") == 0)
 		return hold_still();
 	if (argc == 2 && strcmp(argv[1], "thaw") == 0)
-		return thaw();
+		return thaw_stdin();
 	(void)fputs(help, stderr);
 	return EXIT_USAGE;
 }

@@ -63,7 +63,7 @@ static uint64_t binding_of(const char *name)
 
 /* ---- asking ---- */
 
-static void reap(void)
+static void helpers_reap(void)
 {
 	unsigned n = 0;
 
@@ -74,8 +74,8 @@ static void reap(void)
 	n_left = n;
 }
 
-/* Its answer is here, or not wanted. start() keeps room for it. */
-static void leave(struct device *d)
+/* Its answer is here, or not wanted. device_ask() keeps room for it. */
+static void device_ask_end(struct device *d)
 {
 	local_ask_stop(&d->ask);
 	left[n_left++] = d->ask;
@@ -89,7 +89,7 @@ static void answered(struct device *d, const struct local_answer *answer)
 
 	if (d->silent)
 		log_info("/dev/%s answers again", d->name);
-	leave(d);
+	device_ask_end(d);
 	d->answer = *answer;
 	/* Bound anew meanwhile: of which one it spoke can't be told. */
 	if (binding != d->binding)
@@ -118,7 +118,7 @@ static unsigned asking(void)
 	return n;
 }
 
-static void start(struct device *d, uint64_t binding)
+static void device_ask(struct device *d, uint64_t binding)
 {
 	struct error err = {0};
 
@@ -140,16 +140,16 @@ static void start(struct device *d, uint64_t binding)
  * Ask a bound device which file it holds, unless that is known, or asked
  * already.
  */
-static void look_at(struct device *d)
+static void device_look(struct device *d)
 {
 	uint64_t binding = binding_of(d->name);
 	bool same = binding && binding == d->binding;
 
 	d->seen = true;
 	if (d->asking && binding != d->binding)
-		leave(d);
+		device_ask_end(d);
 	if (!d->asking && (!same || d->answer.error))
-		start(d, binding);
+		device_ask(d, binding);
 }
 
 static struct device *device_of(const char *name)
@@ -171,7 +171,7 @@ static struct device *device_of(const char *name)
 	return d;
 }
 
-static int look_at_all(struct error *err)
+static int devices_look(struct error *err)
 {
 	DIR *dir = opendir(SYS_BLOCK);
 	const struct dirent *entry;
@@ -189,7 +189,7 @@ static int look_at_all(struct error *err)
 			continue;
 		d = device_of(entry->d_name);
 		if (d)
-			look_at(d);
+			device_look(d);
 		else
 			r = error_set(err, ENOMEM, "out of memory");
 	}
@@ -225,7 +225,7 @@ static void forget_gone(void)
 		if (d->seen)
 			continue;
 		if (d->asking)
-			leave(d);
+			device_ask_end(d);
 		LIST_REMOVE(d, entry);
 		free(d);
 	}
@@ -233,7 +233,7 @@ static void forget_gone(void)
 
 /* ---- the list ---- */
 
-static int fill(struct loopdev_users *holds, struct error *err)
+static int loopdev_users_fill(struct loopdev_users *holds, struct error *err)
 {
 	const struct device *d;
 	size_t n = 0;
@@ -264,13 +264,13 @@ int loopdev_users_scan(struct loopdev_users *ret, struct error *err)
 	int r;
 
 	(void)pthread_mutex_lock(&lock);
-	reap();
-	r = look_at_all(err);
+	helpers_reap();
+	r = devices_look(err);
 	if (r == 0) {
 		hear_all();
-		r = fill(&holds, err);
+		r = loopdev_users_fill(&holds, err);
 		forget_gone();
-		reap();
+		helpers_reap();
 	}
 	(void)pthread_mutex_unlock(&lock);
 	if (r == 0)

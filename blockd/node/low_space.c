@@ -20,7 +20,7 @@ struct low_space {
 	pthread_t thread;
 };
 
-static void tell(void *context, const char *pool)
+static void low_space_post(void *context, const char *pool)
 {
 	struct low_space *low = context;
 	struct extent **list;
@@ -35,13 +35,13 @@ static void tell(void *context, const char *pool)
 	node_put_list(list, n);
 }
 
-static void *run(void *context)
+static void *low_space_run(void *context)
 {
 	struct low_space *low = context;
 	struct pollfd fd = {.fd = low->stop, .events = POLLIN};
 
 	do
-		node_note_low_space(low->node, low->percent, tell, low);
+		node_note_low_space(low->node, low->percent, low_space_post, low);
 	while (poll(&fd, 1, LOW_SPACE_LOOK_MS) <= 0);
 	return NULL;
 }
@@ -59,7 +59,7 @@ int low_space_start(struct node *node, struct target *target, unsigned percent,
 	low->percent = percent;
 	low->stop = eventfd(0, EFD_CLOEXEC);
 	r = low->stop < 0 ? errno
-			  : pthread_create(&low->thread, NULL, run, low);
+			  : pthread_create(&low->thread, NULL, low_space_run, low);
 	if (r != 0) {
 		fd_close(low->stop);
 		free(low);

@@ -29,8 +29,8 @@ static bool is_inside(const char *path, const char *above)
 }
 
 /* The directory has nothing to do with another pool. Pools are held. */
-static int check_place(struct node *node, const char *name, const char *path,
-		       struct error *err)
+static int pool_check_place(struct node *node, const char *name,
+			    const char *path, struct error *err)
 {
 	const struct node_pool *other;
 	auto_free char *above = NULL;
@@ -168,9 +168,9 @@ static void tell_change(const struct pool_record *was,
 /*
  * Change the record of an open pool where the request asks for other figures.
  */
-static int change(struct node *node, struct node_pool *entry,
-		  const struct node_pool_request *request, char *ret_note,
-		  struct error *err)
+static int pool_record_change(struct node *node, struct node_pool *entry,
+			      const struct node_pool_request *request,
+			      char *ret_note, struct error *err)
 {
 	struct pool *pool = entry->pool;
 	const struct pool_record was = pool->record;
@@ -213,7 +213,7 @@ static int add_again(struct node *node, struct node_pool *entry,
 			return error_set(err, EEXIST,
 					 "pool '%s' is at '%s', not '%s'",
 					 known.name, known.path, path);
-		return change(node, entry, request, ret_note, err);
+		return pool_record_change(node, entry, request, ret_note, err);
 	}
 	if (strcmp(known.path, path) != 0) {
 		/* Its medium may have come back somewhere else. */
@@ -237,7 +237,8 @@ static int add_again(struct node *node, struct node_pool *entry,
 		pthread_mutex_unlock(&node->tables);
 	}
 	r = node_pool_open(node, entry, err);
-	return r < 0 ? r : change(node, entry, request, ret_note, err);
+	return r < 0 ? r
+		     : pool_record_change(node, entry, request, ret_note, err);
 }
 
 static int add_new(struct node *node, const struct node_pool_request *request,
@@ -265,11 +266,11 @@ static int add_new(struct node *node, const struct node_pool_request *request,
 		(void)node_pool_forget(node, known.name, NULL);
 		return r;
 	}
-	return change(node, entry, request, ret_note, err);
+	return pool_record_change(node, entry, request, ret_note, err);
 }
 
-static int check_request(const struct node_pool_request *request,
-			 struct error *err)
+static int pool_check_request(const struct node_pool_request *request,
+			      struct error *err)
 {
 	int r = name_check("pool", request->name, err);
 
@@ -348,7 +349,7 @@ int node_add_pool(struct node *node, const struct node_pool_request *request,
 	char unheard[ERROR_TEXT_MAX], *note = ret_note ?: unheard;
 	auto_free char *path = NULL;
 	struct node_pool *entry;
-	int r = check_request(request, err);
+	int r = pool_check_request(request, err);
 
 	note[0] = '\0';
 
@@ -366,7 +367,7 @@ int node_add_pool(struct node *node, const struct node_pool_request *request,
 	look_elsewhere(node, request->name, path);
 	pthread_mutex_lock(&node->pools);
 	entry = node_find_pool(node, request->name); /* pools: it stays */
-	r = check_place(node, request->name, path, err);
+	r = pool_check_place(node, request->name, path, err);
 	if (r == 0)
 		r = entry ? add_again(node, entry, request, path, note, err)
 			  : add_new(node, request, path, note, err);
@@ -379,7 +380,8 @@ int node_add_pool(struct node *node, const struct node_pool_request *request,
 /* ---- deleting ---- */
 
 /* From here on it takes no extent. */
-static int leave(struct node *node, struct node_pool *entry, struct error *err)
+static int pool_close_down(struct node *node, struct node_pool *entry,
+			   struct error *err)
 {
 	int r = 0;
 
@@ -412,7 +414,7 @@ static int delete_held(struct node *node, const char *name, struct error *err)
 
 	if (!entry)
 		return 0;
-	r = leave(node, entry, err);
+	r = pool_close_down(node, entry, err);
 	if (r < 0)
 		return r;
 	known = entry->known;

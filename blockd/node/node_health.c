@@ -46,8 +46,8 @@ static void set_state(struct node_pool *pool, enum node_pool_state state,
 		h->since_ms = now_ms;
 }
 
-static enum node_health_found take(struct node_pool *pool, int r,
-				   struct error *err)
+static enum node_health_found pool_take_found(struct node_pool *pool, int r,
+					      struct error *err)
 {
 	switch (r) {
 	case 0: set_state(pool, NODE_POOL_ONLINE, ""); break;
@@ -154,7 +154,7 @@ enum node_health_found node_health_look(struct node_pool *pool, int wait_ms,
 	h->tried_ms = clock_ms();
 	atomic_store(&h->silent, false);
 	*err = why;
-	return take(pool, r, &why);
+	return pool_take_found(pool, r, &why);
 }
 
 int64_t node_health_next_ms(const struct node_pool *pool)

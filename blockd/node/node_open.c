@@ -51,7 +51,7 @@ int node_pool_forget(struct node *node, const char *name, struct error *err)
 
 /* ---- opening ---- */
 
-/* What load() found, before anybody sees it. */
+/* What opening_load() found, before anybody sees it. */
 struct opening {
 	struct node *node;
 	struct node_pool *pool;
@@ -132,7 +132,7 @@ static void mark_twin(struct node *node, struct extent *extent)
 		  extent->pool->known.name, extent->record.name, why);
 }
 
-static int load(struct opening *o, struct pool *pool, struct error *err)
+static int opening_load(struct opening *o, struct pool *pool, struct error *err)
 {
 	struct pool_visitor visitor = {found_extent, found_note, o};
 	int r;
@@ -159,7 +159,8 @@ static void forget_found(struct opening *o)
  * Renew the incarnation of a pool that was gone while we ran. Its clients must
  * not go on as if nothing had happened.
  */
-static int renew(const struct opening *o, struct pool *pool, struct error *err)
+static int incarnation_renew(const struct opening *o, struct pool *pool,
+			     struct error *err)
 {
 	pool->fault = node_medium_failed;
 	pool->fault_context = o->pool;
@@ -234,9 +235,9 @@ int node_pool_open(struct node *node, struct node_pool *entry,
 
 	LIST_INIT(&o.found);
 	if (r == 0)
-		r = renew(&o, pool, &why);
+		r = incarnation_renew(&o, pool, &why);
 	if (r == 0)
-		r = load(&o, pool, &why);
+		r = opening_load(&o, pool, &why);
 	if (r == 0) /* from here on the seat has it */
 		r = seat(&o, pool, &why);
 	if (r < 0)

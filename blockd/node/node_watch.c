@@ -36,7 +36,7 @@ struct node_watch {
 /* ---- going ---- */
 
 /* Its connections end, and nobody finds it any more. */
-static void let_go(struct extent *extent)
+static void extent_let_go(struct extent *extent)
 {
 	const struct extent_users *users = &extent->node->users;
 	struct error err;
@@ -62,7 +62,7 @@ static void close_it(struct node *node, struct node_pool *entry)
 	/* Without memory they stay, and say -ENODEV for all that is asked. */
 	if (node_list_extents(node, entry->known.name, &list, &n, NULL) == 0)
 		for (size_t i = 0; i < n; i++)
-			let_go(list[i]);
+			extent_let_go(list[i]);
 	node_put_list(list, n);
 	pool_proxy_clear(entry->pool);
 }
@@ -145,7 +145,7 @@ static void look_at_try(struct node *node, struct node_pool *entry, int wait_ms)
 }
 
 /* The kernel said something, or somebody asks. */
-static void look_at(struct node *node, struct node_pool *entry)
+static void node_pool_look(struct node *node, struct node_pool *entry)
 {
 	const struct pool_ops *ops = entry->served ? entry->pool->ops : NULL;
 	struct error why;
@@ -165,7 +165,7 @@ void node_look_again(struct node *node)
 	if (pthread_mutex_trylock(&node->pools) != 0)
 		return;
 	TAILQ_FOREACH (entry, &node->list, in_node) {
-		look_at(node, entry);
+		node_pool_look(node, entry);
 		if (entry->served)
 			node_health_begin(entry, now_ms, true);
 	}
@@ -264,7 +264,7 @@ static int round_of(struct node *node, bool looks)
 	pthread_mutex_lock(&node->pools);
 	TAILQ_FOREACH (entry, &node->list, in_node) {
 		if (looks)
-			look_at(node, entry);
+			node_pool_look(node, entry);
 		look_by_clock(node, entry);
 		if (next_ms(entry) < next)
 			next = next_ms(entry);

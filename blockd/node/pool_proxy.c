@@ -21,8 +21,9 @@ static struct proxy *proxy_of(struct pool *pool)
 	return container_of(pool, struct proxy, pool);
 }
 
-/* The pool under it, until leave(); NULL: -ENODEV, and there is no leave(). */
-static struct pool *enter(struct pool *pool, struct error *err)
+/* The pool under it, until proxy_leave(); NULL: -ENODEV, and there is no
+ * proxy_leave(). */
+static struct pool *proxy_enter(struct pool *pool, struct error *err)
 {
 	struct proxy *proxy = proxy_of(pool);
 
@@ -36,7 +37,7 @@ static struct pool *enter(struct pool *pool, struct error *err)
 }
 
 /* End a call: report an error that may be the medium's fault. */
-static int leave(struct pool *pool, int r)
+static int proxy_leave(struct pool *pool, int r)
 {
 	if (r < 0 && blockdev_is_fault(r))
 		pool_fault(proxy_of(pool)->inner);
@@ -45,10 +46,10 @@ static int leave(struct pool *pool, int r)
 }
 
 /* A member that only hands on. */
-#define CALL(pool, err, ...)                                  \
-	({                                                    \
-		struct pool *inner = enter((pool), err);      \
-		inner ? leave((pool), __VA_ARGS__) : -ENODEV; \
+#define CALL(pool, err, ...)                                        \
+	({                                                          \
+		struct pool *inner = proxy_enter((pool), err);      \
+		inner ? proxy_leave((pool), __VA_ARGS__) : -ENODEV; \
 	})
 
 static int proxy_measure(struct pool *pool, struct space_medium *ret,
@@ -59,21 +60,21 @@ static int proxy_measure(struct pool *pool, struct space_medium *ret,
 
 static void proxy_keep_free(struct pool *pool, uint64_t bytes)
 {
-	struct pool *inner = enter(pool, NULL);
+	struct pool *inner = proxy_enter(pool, NULL);
 
 	if (!inner)
 		return; /* told again when it is back */
 	inner->ops->keep_free(inner, bytes);
-	(void)leave(pool, 0);
+	(void)proxy_leave(pool, 0);
 }
 
 static uint64_t proxy_footprint(struct pool *pool, uint64_t size)
 {
-	struct pool *inner = enter(pool, NULL);
+	struct pool *inner = proxy_enter(pool, NULL);
 	uint64_t bytes = inner ? inner->ops->footprint(inner, size) : size;
 
 	if (inner)
-		(void)leave(pool, 0);
+		(void)proxy_leave(pool, 0);
 	return bytes;
 }
 
@@ -113,11 +114,11 @@ static int proxy_usage(struct pool *pool, const char *name,
 
 static char *proxy_path(struct pool *pool, const char *name)
 {
-	struct pool *inner = enter(pool, NULL);
+	struct pool *inner = proxy_enter(pool, NULL);
 	char *path = inner ? inner->ops->path(inner, name) : strdup("");
 
 	if (inner)
-		(void)leave(pool, 0);
+		(void)proxy_leave(pool, 0);
 	return path;
 }
 
@@ -144,13 +145,13 @@ static int proxy_sharing(struct pool *pool, const char *const *snapshots,
 
 static enum pool_copy_method proxy_copy_method(struct pool *pool)
 {
-	struct pool *inner = enter(pool, NULL);
+	struct pool *inner = proxy_enter(pool, NULL);
 	enum pool_copy_method method = POOL_COPY_NONE;
 
 	if (inner)
 		method = inner->ops->copy_method(inner);
 	if (inner)
-		(void)leave(pool, 0);
+		(void)proxy_leave(pool, 0);
 	return method;
 }
 
@@ -194,11 +195,11 @@ static int proxy_extend(struct pool *pool, struct error *err)
 /* Errors of a try are its answer, so they are not reported as a fault. */
 static int proxy_try(struct pool *pool, struct error *err)
 {
-	struct pool *inner = enter(pool, err);
+	struct pool *inner = proxy_enter(pool, err);
 	int r = inner ? inner->ops->try(inner, err) : -ENODEV;
 
 	if (inner)
-		(void)leave(pool, 0);
+		(void)proxy_leave(pool, 0);
 	return r;
 }
 
@@ -209,11 +210,11 @@ static int proxy_lost(struct pool *pool, struct error *err)
 
 static int proxy_retry(struct pool *pool, struct error *err)
 {
-	struct pool *inner = enter(pool, err);
+	struct pool *inner = proxy_enter(pool, err);
 	int r = inner ? inner->ops->retry(inner, err) : -ENODEV;
 
 	if (inner)
-		(void)leave(pool, 0);
+		(void)proxy_leave(pool, 0);
 	return r;
 }
 

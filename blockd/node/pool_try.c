@@ -20,7 +20,7 @@ struct pool_try {
 	struct error why;
 };
 
-static void *run(void *try_)
+static void *pool_try_run(void *try_)
 {
 	struct pool_try *t = try_;
 	struct pool *pool = t->pool;
@@ -68,7 +68,7 @@ int pool_try_begin(struct pool *pool, void (*ended)(void *context),
 	(void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
 	(void)pthread_cond_init(&t->over, &monotonic);
 	(void)pthread_condattr_destroy(&monotonic);
-	r = pthread_create(&t->thread, NULL, run, t);
+	r = pthread_create(&t->thread, NULL, pool_try_run, t);
 	if (r) {
 		try_free(t);
 		return -r;

@@ -63,8 +63,9 @@ static int take_name(struct copies_record *record, char *value,
 	return 0;
 }
 
-static int take_line(struct copies_record *record, const char *key, char *value,
-		     struct error *err)
+static int copies_record_take_line(struct copies_record *record,
+				   const char *key, char *value,
+				   struct error *err)
 {
 	if (strcmp(key, "cut") == 0)
 		return take_cut(record, value, err);
@@ -88,7 +89,7 @@ int copies_record_decode(const void *data, size_t length,
 		r = record_text_next(&reader, &key, &value, err);
 		if (r < 1)
 			break;
-		r = take_line(&found, key, value, err);
+		r = copies_record_take_line(&found, key, value, err);
 	}
 	record_text_close(&reader);
 	if (r == 0 && !found.n)

@@ -268,8 +268,8 @@ static enum field find_field(const char *key)
 	return (enum field)i;
 }
 
-static int decode_lines(struct decoding *d, struct record_reader *reader,
-			struct error *err)
+static int extent_decode_lines(struct decoding *d, struct record_reader *reader,
+			       struct error *err)
 {
 	char *key, *value;
 	int r;
@@ -350,7 +350,7 @@ int extent_record_decode(const void *data, size_t length,
 	r = record_text_open(&reader, data, length, EXTENT_RECORD_KIND,
 			     EXTENT_RECORD_VERSION, err);
 	if (r == 0)
-		r = decode_lines(&d, &reader, err);
+		r = extent_decode_lines(&d, &reader, err);
 	if (r == 0)
 		r = decode_end(&d, err);
 	record_text_close(&reader);

@@ -35,8 +35,9 @@ static int decode_value(const struct field *field, char *value,
 	return r;
 }
 
-static int decode_lines(struct record_reader *reader,
-			const struct field *fields, size_t n, struct error *err)
+static int pool_decode_lines(struct record_reader *reader,
+			     const struct field *fields, size_t n,
+			     struct error *err)
 {
 	unsigned seen = 0;
 	char *key, *value;
@@ -68,13 +69,15 @@ static int decode(const void *data, size_t length, const char *kind,
 
 	r = record_text_open(&reader, data, length, kind, POOL_VERSION, err);
 	if (r == 0)
-		r = decode_lines(&reader, fields, n, err);
+		r = pool_decode_lines(&reader, fields, n, err);
 	record_text_close(&reader);
 	return r;
 }
 
-static int encode(const char *kind, const struct field *fields, size_t n,
-		  char **ret, size_t *ret_length, struct error *err)
+static int pool_record_encode_fields(const char *kind,
+				     const struct field *fields, size_t n,
+				     char **ret, size_t *ret_length,
+				     struct error *err)
 {
 	struct record_writer w = {0};
 	int r;
@@ -126,8 +129,8 @@ int pool_record_encode(const struct pool_record *in, char **ret,
 	struct pool_record copy = *in, *record = &copy;
 	const struct field fields[] = POOL_FIELDS;
 
-	return encode(POOL_KIND, fields, array_size(fields), ret, ret_length,
-		      err);
+	return pool_record_encode_fields(POOL_KIND, fields, array_size(fields),
+					 ret, ret_length, err);
 }
 
 int pool_record_decode(const void *data, size_t length, struct pool_record *ret,
@@ -157,8 +160,8 @@ int known_pool_encode(const struct known_pool *known, char **ret,
 	struct known_pool copy = *known, *record = &copy;
 	const struct field fields[] = KNOWN_FIELDS;
 
-	return encode(KNOWN_KIND, fields, array_size(fields), ret, ret_length,
-		      err);
+	return pool_record_encode_fields(KNOWN_KIND, fields, array_size(fields),
+					 ret, ret_length, err);
 }
 
 int known_pool_decode(const void *data, size_t length, struct known_pool *ret,

@@ -147,7 +147,7 @@ static int check_sum(struct record_reader *r, size_t length, struct error *err)
 }
 
 /* Cut the next line off; NULL at the end or without a newline. */
-static char *take_line(struct record_reader *r)
+static char *reader_take_line(struct record_reader *r)
 {
 	char *line = r->at;
 	char *newline = memchr(line, '\n', (size_t)(r->end - line));
@@ -162,7 +162,7 @@ static char *take_line(struct record_reader *r)
 static int check_head(struct record_reader *r, const char *kind,
 		      unsigned version_max, struct error *err)
 {
-	char *line = take_line(r);
+	char *line = reader_take_line(r);
 	char *space = line ? strchr(line, ' ') : NULL;
 	uint64_t version;
 
@@ -218,7 +218,7 @@ int record_text_next(struct record_reader *r, char **ret_key, char **ret_value,
 
 	if (r->at == r->end)
 		return 0;
-	line = take_line(r);
+	line = reader_take_line(r);
 	equals = line ? strchr(line, '=') : NULL;
 	if (!equals || equals == line)
 		return error_set(err, EBADMSG,

@@ -151,7 +151,7 @@ static uint64_t room(struct space_floor *floor)
 	return bytes > taken ? bytes - taken : 0;
 }
 
-static void take_back(struct space_floor *floor)
+static void space_floor_take_back(struct space_floor *floor)
 {
 	struct space_share *share;
 
@@ -176,7 +176,7 @@ static uint64_t room_for(struct space_floor *floor, uint64_t bytes)
 
 	if (has >= bytes)
 		return has;
-	take_back(floor);
+	space_floor_take_back(floor);
 	return room(floor);
 }
 

@@ -226,7 +226,7 @@ static int raw_destroy(struct pool *pool, struct error *err)
 	return raw_store_erase(pool_raw_of(pool)->store, err);
 }
 
-static void raw_close(struct pool *pool)
+static void pool_raw_close(struct pool *pool)
 {
 	struct pool_raw *raw = pool_raw_of(pool);
 	struct error err;
@@ -273,7 +273,7 @@ static const struct pool_ops raw_pool_ops = {
 	.renew = raw_renew,
 	.put_record = raw_put_record,
 	.destroy = raw_destroy,
-	.close = raw_close,
+	.close = pool_raw_close,
 };
 
 /* Report a fault. The receiver finds out why, and says it once. */
@@ -283,8 +283,8 @@ static void broken(void *context, const struct error *err)
 	fault(context);
 }
 
-static int check_identity(const struct pool_raw *raw, const char *name,
-			  const char *id, struct error *err)
+static int pool_raw_check_identity(const struct pool_raw *raw, const char *name,
+				   const char *id, struct error *err)
 {
 	const struct pool_record *record = &raw->pool.record;
 
@@ -299,7 +299,8 @@ static int check_identity(const struct pool_raw *raw, const char *name,
 	return 0;
 }
 
-static void tell(const struct pool_raw *raw, const struct raw_report *report)
+static void raw_report_log(const struct pool_raw *raw,
+			   const struct raw_report *report)
 {
 	const char *name = raw->pool.record.name;
 	const bool left = raw->read_only || raw_report_lost(report);
@@ -363,10 +364,10 @@ static int open_store(struct pool_raw *raw, const char *name, const char *id,
 	if (r == 0)
 		r = store_record(raw->store, &raw->pool.record, err);
 	if (r == 0)
-		r = check_identity(raw, name, id, err);
+		r = pool_raw_check_identity(raw, name, id, err);
 	if (r < 0)
 		return r;
-	tell(raw, &report);
+	raw_report_log(raw, &report);
 	raw->pool.cluster_size = pool_raw_cluster(raw);
 	(void)snprintf(same, sizeof(same), "/proc/self/fd/%d", raw->fd);
 	raw_store_on_failed(raw->store, fault, raw);
@@ -397,7 +398,7 @@ int pool_raw_open(const char *path, const char *name, const char *id,
 		/* Not as it was found: leave the medium as it is. */
 		raw_store_close(raw->store);
 		raw->store = NULL;
-		raw_close(&raw->pool);
+		pool_raw_close(&raw->pool);
 		return r;
 	}
 	raw->device = raw_place_number(raw->fd);

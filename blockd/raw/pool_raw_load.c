@@ -8,9 +8,10 @@
 #include "base/cleanup.h"
 #include "blockd/raw/pool_raw_internal.h"
 
-static int check_object(const struct pool_raw *raw,
-			const struct raw_object *object,
-			const struct extent_record *record, struct error *err)
+static int pool_raw_check_object(const struct pool_raw *raw,
+				 const struct raw_object *object,
+				 const struct extent_record *record,
+				 struct error *err)
 {
 	if (strcmp(record->pool_id, raw->pool.record.id) != 0)
 		return error_set(err, EBADMSG,
@@ -35,7 +36,7 @@ static void visit_object(struct pool_raw *raw, const struct raw_object *object,
 	if (r == 0) {
 		found.name = record.name;
 		found.record = &record;
-		r = check_object(raw, object, &record, &err);
+		r = pool_raw_check_object(raw, object, &record, &err);
 		if (object->hurt)
 			r = error_set(&err, EIO,
 				      "part of its map on '%s' is "

@@ -4,8 +4,9 @@
 
 #include "blockd/raw/pool_raw_internal.h"
 
-static int find_map(struct pool_raw *raw, const char *name, uint32_t *ret_id,
-		    const struct raw_map **ret, struct error *err)
+static int pool_raw_find_map(struct pool_raw *raw, const char *name,
+			     uint32_t *ret_id, const struct raw_map **ret,
+			     struct error *err)
 {
 	int r = pool_raw_need(raw, name, ret_id, NULL, err);
 
@@ -53,12 +54,12 @@ int pool_raw_ranges(struct pool *pool, const char *name, const char *base,
 	const struct raw_map *map, *other = NULL;
 	uint64_t size = 0;
 	uint32_t id, base_id;
-	int r = find_map(raw, name, &id, &map, err);
+	int r = pool_raw_find_map(raw, name, &id, &map, err);
 
 	if (r == 0)
 		r = pool_raw_size(raw, id, &size, NULL, err);
 	if (r == 0 && base)
-		r = find_map(raw, base, &base_id, &other, err);
+		r = pool_raw_find_map(raw, base, &base_id, &other, err);
 	if (r < 0 || start >= size)
 		return r;
 	return walk(raw, map, other, start, size, visit, context);

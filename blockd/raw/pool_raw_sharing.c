@@ -31,7 +31,7 @@ struct count {
 	uint64_t n_shared, n_reclaimable;
 };
 
-static void count_done(struct count *count)
+static void raw_count_free(struct count *count)
 {
 	free(count->sources);
 	free(count->shared);
@@ -90,7 +90,7 @@ static int take_bits(struct count *count, struct error *err)
 	return 0;
 }
 
-static bool has(const uint64_t *bits, uint32_t at)
+static bool bits_has(const uint64_t *bits, uint32_t at)
 {
 	return bits[at / 64] >> (at % 64) & 1;
 }
@@ -98,14 +98,14 @@ static bool has(const uint64_t *bits, uint32_t at)
 /* Whether it was not set before. */
 static bool set(uint64_t *bits, uint32_t at)
 {
-	bool had = has(bits, at);
+	bool had = bits_has(bits, at);
 
 	bits[at / 64] |= UINT64_C(1) << (at % 64);
 	return !had;
 }
 
-static void count_leaf(struct count *count, const struct raw_leaf *leaf,
-		       bool snapshot)
+static void pool_raw_count_leaf(struct count *count,
+				const struct raw_leaf *leaf, bool snapshot)
 {
 	const bool common = atomic_load_explicit(&leaf->maps,
 						 memory_order_acquire) > 1;
@@ -121,7 +121,7 @@ static void count_leaf(struct count *count, const struct raw_leaf *leaf,
 			count->n_shared += set(count->shared, at);
 		if (!snapshot)
 			(void)set(count->extents, at);
-		else if (!has(count->extents, at))
+		else if (!bits_has(count->extents, at))
 			count->n_reclaimable += set(count->snapshots, at);
 	}
 }
@@ -141,14 +141,14 @@ static void count_sources(struct count *count, bool snapshots)
 			if (!leaf || leaf->seen == count->round)
 				continue;
 			leaf->seen = count->round;
-			count_leaf(count, leaf, snapshots);
+			pool_raw_count_leaf(count, leaf, snapshots);
 		}
 	}
 }
 
 /* Nothing that maps have had is freed meanwhile: it has entered. */
-static int count_all(struct pool_raw *raw, struct count *count,
-		     struct error *err)
+static int pool_raw_count_all(struct pool_raw *raw, struct count *count,
+			      struct error *err)
 {
 	const struct raw_state *state = raw_store_lock(raw->store);
 	int r = take_sources(state, count, err);
@@ -164,17 +164,17 @@ static int count_all(struct pool_raw *raw, struct count *count,
 }
 
 /* Counting is held. */
-static int count_again(struct pool_raw *raw, struct error *err)
+static int pool_raw_count_again(struct pool_raw *raw, struct error *err)
 {
 	/* First: changes from here on make it be counted again. */
 	const uint64_t ticket = raw_store_newest(raw->store);
 	const uint64_t size = pool_raw_cluster(raw);
 	struct count count = {.round = ++raw->count_round};
 	unsigned phase = raw_users_enter(raw->users);
-	int r = count_all(raw, &count, err);
+	int r = pool_raw_count_all(raw, &count, err);
 
 	raw_users_leave(raw->users, phase);
-	count_done(&count);
+	raw_count_free(&count);
 	if (r < 0)
 		return r;
 	raw->counted = true;
@@ -197,7 +197,7 @@ int pool_raw_sharing(struct pool *pool, const char *const *snapshots, size_t n,
 	(void)pthread_mutex_lock(&raw->counting);
 	if (!raw->counted ||
 	    raw->counted_ticket != raw_store_newest(raw->store))
-		r = count_again(raw, err);
+		r = pool_raw_count_again(raw, err);
 	if (r == 0)
 		*ret = raw->sharing;
 	(void)pthread_mutex_unlock(&raw->counting);

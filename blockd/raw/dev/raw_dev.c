@@ -142,7 +142,7 @@ static void raw_status(struct blockdev *dev, struct op *op, uint64_t offset,
 	raw_io_end(r, (int)n);
 }
 
-static void raw_close(struct blockdev *dev)
+static void raw_dev_close(struct blockdev *dev)
 {
 	struct raw_dev *raw = raw_dev_of(dev);
 
@@ -157,14 +157,14 @@ static const struct blockdev_ops raw_ops = {
 	.read = raw_read,
 	.write = raw_write,
 	.flush = raw_flush,
-	.close = raw_close,
+	.close = raw_dev_close,
 	.discard = raw_discard,
 	.write_zeroes = raw_write_zeroes,
 	.status = raw_status,
 };
 
 /* @dev finds its object; it is there, and stays. */
-static int find_map(struct raw_dev *dev, struct error *err)
+static int raw_dev_find_map(struct raw_dev *dev, struct error *err)
 {
 	struct raw_store *store = dev->users->store;
 	struct raw_state *state = raw_store_lock(store);
@@ -210,7 +210,7 @@ int raw_dev_open(struct raw_users *users, uint32_t id, uint64_t size,
 	dev->partly = super->incompat & RAW_INCOMPAT_PARTLY;
 	dev->shift = super->cluster_shift;
 	dev->data_start = super->data_start;
-	r = find_map(dev, err);
+	r = raw_dev_find_map(dev, err);
 	if (r == 0)
 		r = open_medium(users, loop, &dev->medium, err);
 	if (r < 0) {

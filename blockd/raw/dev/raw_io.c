@@ -76,7 +76,7 @@ uint64_t raw_io_run(const struct raw_io *r, uint64_t *ret_from, bool *ret_hole)
 
 /* ---- ends ---- */
 
-static void io_end(struct raw_io *r)
+static void raw_io_free(struct raw_io *r)
 {
 	struct op *user = r->user;
 	int res = r->res;
@@ -88,7 +88,7 @@ static void io_end(struct raw_io *r)
 static void end_soon(struct op *op, int res)
 {
 	(void)res; /* r->res */
-	io_end(container_of(op, struct raw_io, op));
+	raw_io_free(container_of(op, struct raw_io, op));
 }
 
 void raw_io_end(struct raw_io *r, int res)
@@ -96,7 +96,7 @@ void raw_io_end(struct raw_io *r, int res)
 	raw_users_leave(r->dev->users, r->phase);
 	r->res = res;
 	if (r->returned) {
-		io_end(r);
+		raw_io_free(r);
 		return;
 	}
 	r->op.done = end_soon; /* not from inside the call */

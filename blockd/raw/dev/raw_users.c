@@ -36,7 +36,7 @@ void raw_users_leave(struct raw_users *users, unsigned phase)
 }
 
 /* Wait for all that look now. Of the cleaner only: one phase at a time. */
-static void settle(struct raw_users *users)
+static void raw_users_settle(struct raw_users *users)
 {
 	unsigned old;
 
@@ -56,10 +56,10 @@ static int clean_round(struct raw_users *users, bool wait, struct error *err)
 	int r = raw_store_commit(store, raw_store_newest(store), err);
 
 	if (r == 0 && raw_store_leave(store, &leaving)) {
-		settle(users);
+		raw_users_settle(users);
 		raw_store_left(store, &leaving);
 	} else if (wait) {
-		settle(users);
+		raw_users_settle(users);
 	}
 	return r;
 }

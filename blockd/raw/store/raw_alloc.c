@@ -241,9 +241,9 @@ bool raw_alloc_shared(const struct raw_alloc *alloc, const struct raw_map *map,
  * another map's alone by now. A cluster does not come back while anybody is
  * inside, so it was the map's all the time.
  */
-static uint32_t look_at(const struct raw_alloc *alloc,
-			const struct raw_map *map, uint64_t cluster,
-			bool *ret_shared)
+static uint32_t map_look_at(const struct raw_alloc *alloc,
+			    const struct raw_map *map, uint64_t cluster,
+			    bool *ret_shared)
 {
 	uint32_t now = raw_map_get(map, cluster), entry;
 
@@ -268,7 +268,7 @@ static uint64_t look_run(const struct raw_alloc *alloc,
 					? RAW_HOLE
 					: look->entry + (uint32_t)n;
 
-		if (look_at(alloc, map, cluster + n, &shared) != want ||
+		if (map_look_at(alloc, map, cluster + n, &shared) != want ||
 		    shared != look->shared)
 			break;
 		n++;
@@ -282,7 +282,7 @@ struct raw_look raw_alloc_look(const struct raw_alloc *alloc,
 {
 	struct raw_look look = {.n = 1};
 
-	look.entry = look_at(alloc, map, cluster, &look.shared);
+	look.entry = map_look_at(alloc, map, cluster, &look.shared);
 	if (max > 1) {
 		struct raw_look behind = look;
 

@@ -147,7 +147,7 @@ static void record_encode(uint8_t *at, const struct raw_record *record)
 }
 
 /* @size bytes into @to; false past the end. */
-static bool take(struct cursor *c, void *to, size_t size)
+static bool batch_take(struct cursor *c, void *to, size_t size)
 {
 	const void *from = cursor_bytes(c, size);
 
@@ -160,7 +160,7 @@ static bool object_decode(struct cursor *c, struct raw_record *ret)
 {
 	struct object_wire w;
 
-	if (!take(c, &w, sizeof(w)))
+	if (!batch_take(c, &w, sizeof(w)))
 		return false;
 	ret->clusters = le64_get(w.clusters);
 	ret->leaves = le32_get(w.leaves);
@@ -176,7 +176,7 @@ static bool map_decode(struct cursor *c, size_t size, struct raw_record *ret)
 	struct map_wire w = {0};
 	uint64_t end;
 
-	if (!take(c, &w, size))
+	if (!batch_take(c, &w, size))
 		return false;
 	ret->logical = le64_get(w.logical);
 	ret->count = le32_get(w.count);
@@ -190,7 +190,7 @@ static bool leaf_decode(struct cursor *c, size_t size, struct raw_record *ret)
 {
 	struct leaf_wire w = {0};
 
-	if (!take(c, &w, size))
+	if (!batch_take(c, &w, size))
 		return false;
 	ret->from = le32_get(w.leaf);
 	ret->count = le32_get(w.count);
@@ -202,7 +202,7 @@ static bool written_decode(struct cursor *c, struct raw_record *ret)
 	struct written_wire w;
 	uint64_t any = 0;
 
-	if (!take(c, &w, sizeof(w)))
+	if (!batch_take(c, &w, sizeof(w)))
 		return false;
 	ret->logical = le64_get(w.logical);
 	ret->physical = le32_get(w.physical);
@@ -229,7 +229,7 @@ static bool body_decode(struct cursor *c, struct raw_record *ret)
 	case RAW_SHARE: return leaf_decode(c, SHARE_SIZE, ret);
 	case RAW_LEAF: return leaf_decode(c, sizeof(struct leaf_wire), ret);
 	case RAW_USE:
-		if (!take(c, &use, sizeof(use)))
+		if (!batch_take(c, &use, sizeof(use)))
 			return false;
 		ret->logical = le64_get(use.slot);
 		ret->from = le32_get(use.leaf);
@@ -253,7 +253,7 @@ static bool record_decode(struct cursor *c, struct raw_record *ret)
 	struct record_wire head;
 
 	memset(ret, 0, sizeof(*ret));
-	if (!take(c, &head, sizeof(head)) || le16_get(head.zero) ||
+	if (!batch_take(c, &head, sizeof(head)) || le16_get(head.zero) ||
 	    head.flags & ~RECORD_UNWRITTEN)
 		return false;
 	ret->type = head.type;

@@ -133,8 +133,8 @@ static void check_parts(struct raw_store *loaded, struct damage *ret)
 	}
 }
 
-static void tell_damage(const struct damage *damage, bool repaired,
-			struct raw_findings *findings)
+static void damage_report(const struct damage *damage, bool repaired,
+			  struct raw_findings *findings)
 {
 	for (unsigned i = 0; i < RAW_COPIES; i++) {
 		if (damage->super[i])
@@ -286,9 +286,9 @@ static void compare_objects(const struct raw_state *state,
 }
 
 /* Lock held. */
-static void compare(const struct raw_store *store,
-		    const struct raw_store *loaded,
-		    struct raw_findings *findings)
+static void raw_check_compare(const struct raw_store *store,
+			      const struct raw_store *loaded,
+			      struct raw_findings *findings)
 {
 	const struct raw_state *here = &store->state, *there = &loaded->state;
 	uint32_t n = here->n_slots > there->n_slots ? here->n_slots
@@ -308,7 +308,7 @@ static int compare_loaded(struct raw_store *store, struct raw_store *loaded,
 		tell(findings, false,
 		     "pending changes do not fit the metadata on the medium");
 	if (r == 0)
-		compare(store, loaded, findings);
+		raw_check_compare(store, loaded, findings);
 	return r == -ENOMEM ? r : 0;
 }
 
@@ -419,7 +419,7 @@ static int check_medium(struct raw_store *store, bool repair,
 	if (r == 0 && any_damage(&damage)) {
 		if (repair && !store->broken && !findings->left)
 			repaired = store_checkpoint_locked(store, &why) == 0;
-		tell_damage(&damage, repaired, findings);
+		damage_report(&damage, repaired, findings);
 	}
 	raw_store_close(look.loaded);
 	return r;

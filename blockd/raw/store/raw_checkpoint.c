@@ -156,9 +156,9 @@ static void next_super(const struct raw_store *store, struct raw_super *super)
 }
 
 /* Lock not held, but for a moment. A failure has changed nothing. */
-static int encode(struct raw_store *store, struct raw_super *super,
-		  struct raw_frozen *frozen, struct image *image,
-		  struct error *err)
+static int checkpoint_encode(struct raw_store *store, struct raw_super *super,
+			     struct raw_frozen *frozen, struct image *image,
+			     struct error *err)
 {
 	int r = image_begin(image, super);
 
@@ -226,7 +226,7 @@ static int encode_and_write(struct raw_store *store, struct raw_super *super,
 			    struct error *err)
 {
 	struct image image = {0};
-	int r = encode(store, super, frozen, &image, err);
+	int r = checkpoint_encode(store, super, frozen, &image, err);
 
 	*ret_encoded = r == 0;
 	if (r == 0)
@@ -335,7 +335,7 @@ static int write_ahead(struct raw_store *store, struct raw_super *super,
 	store->ahead = true;
 	store_give_role(store);
 	(void)pthread_mutex_unlock(&store->lock);
-	r = encode(store, super, frozen, &image, err);
+	r = checkpoint_encode(store, super, frozen, &image, err);
 	begun = r == 0;
 	if (begun)
 		r = write_parts(store, &image, super, err);

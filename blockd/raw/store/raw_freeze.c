@@ -39,7 +39,7 @@ static struct raw_root *root_copy(const struct raw_root *root)
 	return copy;
 }
 
-static void object_free(struct raw_object *object)
+static void frozen_object_free(struct raw_object *object)
 {
 	if (object) {
 		free(atomic_load(&object->map.root));
@@ -64,7 +64,7 @@ static struct raw_object *object_copy(const struct raw_object *object)
 	atomic_init(&copy->map.root, its);
 	if (copy->text && (!root || its))
 		return copy;
-	object_free(copy);
+	frozen_object_free(copy);
 	return NULL;
 }
 
@@ -76,7 +76,7 @@ void raw_frozen_free(struct raw_frozen *frozen)
 		return;
 	then = &frozen->then;
 	for (uint32_t i = 0; then->objects && i < then->n_slots; i++)
-		object_free(then->objects[i]);
+		frozen_object_free(then->objects[i]);
 	free(then->objects);
 	free(then->pool_text);
 	free(frozen);

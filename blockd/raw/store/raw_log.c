@@ -73,8 +73,8 @@ enum found {
 	FOUND_TROUBLE,    /* -> ret_error */
 };
 
-static enum found look(struct raw_store *store, unsigned copy,
-		       struct raw_batch_head *ret, int *ret_error)
+static enum found log_look(struct raw_store *store, unsigned copy,
+			   struct raw_batch_head *ret, int *ret_error)
 {
 	int r = read_copy(store, copy, store->log_block, ret);
 
@@ -242,12 +242,12 @@ static int next_batch(struct raw_store *store, struct raw_batch_head *ret,
 	int trouble = -EIO, r;
 
 	/* The first is read last: it is the one to stay in memory. */
-	found[1] = look(store, 1, ret, &trouble);
+	found[1] = log_look(store, 1, ret, &trouble);
 	if (found[1] != FOUND_TROUBLE)
-		found[0] = look(store, 0, ret, &trouble);
+		found[0] = log_look(store, 0, ret, &trouble);
 	*ret_once = found[0] != found[1];
 	if (found[0] != FOUND_WHOLE && found[1] == FOUND_WHOLE)
-		found[0] = look(store, 1, ret, &trouble);
+		found[0] = log_look(store, 1, ret, &trouble);
 	if (any(found, FOUND_TROUBLE))
 		return error_set(err, -trouble, "reading the log: %s",
 				 strerror(-trouble));

@@ -37,27 +37,27 @@ void raw_partly_done(struct raw_partly *partly)
 
 /* ---- any thread ---- */
 
-static const struct raw_part *load(const _Atomic(struct raw_part *) *at)
+static const struct raw_part *part_load(const _Atomic(struct raw_part *) *at)
 {
 	return atomic_load_explicit(at, memory_order_acquire);
 }
 
-static const struct raw_part *bucket_of(const struct raw_partly *partly,
-					uint32_t physical)
+static const struct raw_part *partly_bucket_of(const struct raw_partly *partly,
+					       uint32_t physical)
 {
 	_Atomic(struct raw_part *) *buckets = atomic_load_explicit(
 		&partly->buckets, memory_order_acquire);
 
-	return buckets ? load(&buckets[physical % BUCKETS]) : NULL;
+	return buckets ? part_load(&buckets[physical % BUCKETS]) : NULL;
 }
 
 const struct raw_part *raw_partly_find(const struct raw_partly *partly,
 				       uint32_t physical)
 {
-	const struct raw_part *part = bucket_of(partly, physical);
+	const struct raw_part *part = partly_bucket_of(partly, physical);
 
 	while (part && (part->physical != physical || part->gone))
-		part = load(&part->next);
+		part = part_load(&part->next);
 	return part;
 }
 
@@ -65,10 +65,10 @@ const struct raw_part *raw_partly_find(const struct raw_partly *partly,
 const struct raw_part *raw_partly_frozen(const struct raw_partly *partly,
 					 uint32_t physical)
 {
-	const struct raw_part *part = bucket_of(partly, physical);
+	const struct raw_part *part = partly_bucket_of(partly, physical);
 	const struct raw_part *last = NULL;
 
-	for (; part; part = load(&part->next)) {
+	for (; part; part = part_load(&part->next)) {
 		if (part->physical == physical)
 			last = part;
 	}
@@ -199,7 +199,7 @@ int raw_partly_add(struct raw_partly *partly, uint32_t physical,
 	return 0;
 }
 
-static void take_out(struct raw_partly *partly, struct raw_part *part)
+static void partly_take_out(struct raw_partly *partly, struct raw_part *part)
 {
 	_Atomic(struct raw_part *) *at =
 		&partly->buckets[part->physical % BUCKETS];
@@ -223,7 +223,7 @@ void raw_partly_drop(struct raw_partly *partly, uint32_t physical)
 		return;
 	partly->n--;
 	if (!partly->frozen) {
-		take_out(partly, part);
+		partly_take_out(partly, part);
 		return;
 	}
 	part->gone = true;
@@ -245,7 +245,7 @@ void raw_partly_thaw(struct raw_partly *partly)
 	while (part) {
 		struct raw_part *next = part->dead;
 
-		take_out(partly, part);
+		partly_take_out(partly, part);
 		part = next;
 	}
 }

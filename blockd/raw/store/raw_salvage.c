@@ -114,7 +114,7 @@ static void free_unused(struct raw_state *state, struct raw_leaf *leaf)
 	free(leaf);
 }
 
-static void leaves_end(struct raw_state *state)
+static void salvage_leaves_end(struct raw_state *state)
 {
 	for (uint32_t i = 0; i < state->n_leaves; i++) {
 		struct raw_leaf *leaf = state->leaves[i];
@@ -141,7 +141,7 @@ int raw_state_salvaged(struct raw_state *state)
 		    (object->uses != object->leaves || has_incomplete(object)))
 			object->hurt = true;
 	}
-	leaves_end(state);
+	salvage_leaves_end(state);
 	for (uint32_t i = 0; r == 0 && i < state->n_slots; i++) {
 		if (is_hurt(state, i + 1))
 			r = forget_map(state, state->objects[i]);

@@ -16,7 +16,7 @@ int raw_state_init(struct raw_state *state, uint32_t clusters,
 	return raw_alloc_init(&state->alloc, clusters, cluster_shift);
 }
 
-static void object_free(struct raw_object *object)
+static void raw_object_free(struct raw_object *object)
 {
 	if (object)
 		free(object->text);
@@ -43,7 +43,7 @@ void raw_state_done(struct raw_state *state)
 	for (uint32_t i = 0; i < state->n_slots; i++) {
 		if (state->objects[i])
 			map_free(&state->objects[i]->map);
-		object_free(state->objects[i]);
+		raw_object_free(state->objects[i]);
 	}
 	free(state->objects);
 	free(state->pool_text);
@@ -140,9 +140,9 @@ static uint64_t slots_of(uint64_t clusters)
 }
 
 /* @before: clusters it has now. */
-static int check_object(const struct raw_state *state,
-			const struct raw_record *record, uint64_t before,
-			struct error *err)
+static int raw_state_check_object(const struct raw_state *state,
+				  const struct raw_record *record,
+				  uint64_t before, struct error *err)
 {
 	if (record->object > RAW_OBJECTS_MAX ||
 	    record->clusters > RAW_CLUSTERS_MAX)
@@ -177,7 +177,7 @@ static int object_add(struct raw_state *state, const struct raw_record *record)
 	object->leaves = record->leaves;
 	r = object_update(state, object, record);
 	if (r < 0) {
-		object_free(object);
+		raw_object_free(object);
 		return r;
 	}
 	state->objects[record->object - 1] = object;
@@ -190,7 +190,7 @@ static int apply_object(struct raw_state *state,
 {
 	struct raw_object *object = raw_state_object(state, record->object);
 	uint64_t before = object ? raw_map_clusters(&object->map) : 0;
-	int r = check_object(state, record, before, err);
+	int r = raw_state_check_object(state, record, before, err);
 
 	if (r == 0)
 		r = object ? object_update(state, object, record)

@@ -333,8 +333,9 @@ uint64_t raw_state_growth(const struct raw_state *state,
 /* ---- all of it counted again ---- */
 
 /* Also how many say that they are written in part, and nobody knows which. */
-static uint32_t count_leaf(const struct raw_state *state,
-			   const struct raw_leaf *leaf, uint32_t *counts)
+static uint32_t raw_state_count_leaf(const struct raw_state *state,
+				     const struct raw_leaf *leaf,
+				     uint32_t *counts)
 {
 	uint32_t lost = 0;
 
@@ -352,7 +353,8 @@ static uint32_t count_leaf(const struct raw_state *state,
 }
 
 /* A leaf is counted in the map that comes first of those that have it. */
-static uint32_t count_all(const struct raw_state *state, uint32_t *counts)
+static uint32_t raw_state_count_all(const struct raw_state *state,
+				    uint32_t *counts)
 {
 	uint32_t lost = 0;
 
@@ -365,7 +367,8 @@ static uint32_t count_all(const struct raw_state *state, uint32_t *counts)
 			struct raw_leaf *leaf = atomic_load(&root->leaves[j]);
 
 			if (leaf && !leaf->number++)
-				lost += count_leaf(state, leaf, counts);
+				lost += raw_state_count_leaf(state, leaf,
+							     counts);
 		}
 	}
 	return lost;
@@ -380,7 +383,7 @@ int raw_state_verify(const struct raw_state *state, struct error *err)
 
 	if (!counts)
 		return error_set(err, ENOMEM, "out of memory");
-	lost = count_all(state, counts);
+	lost = raw_state_count_all(state, counts);
 	if (lost)
 		r = error_set(err, EBADMSG,
 			      "the written blocks of %" PRIu32

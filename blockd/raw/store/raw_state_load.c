@@ -241,7 +241,7 @@ static int check_objects(const struct raw_state *state, struct error *err)
 	return 0;
 }
 
-static void leaves_end(struct raw_state *state)
+static void load_leaves_end(struct raw_state *state)
 {
 	for (uint32_t i = 0; i < state->n_leaves; i++) {
 		if (state->leaves[i])
@@ -256,6 +256,6 @@ int raw_state_replayed(struct raw_state *state, struct error *err)
 
 	if (r == 0)
 		r = check_objects(state, err);
-	leaves_end(state);
+	load_leaves_end(state);
 	return r;
 }

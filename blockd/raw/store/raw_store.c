@@ -284,9 +284,10 @@ static int change_locked(struct raw_store *store,
 	return r;
 }
 
-static int change(struct raw_store *store, const struct raw_record *records,
-		  size_t n, const struct raw_look *look, uint64_t *ret_ticket,
-		  struct error *err)
+static int store_change(struct raw_store *store,
+			const struct raw_record *records, size_t n,
+			const struct raw_look *look, uint64_t *ret_ticket,
+			struct error *err)
 {
 	size_t size = records_size(records, n);
 	int r = 0;
@@ -321,12 +322,12 @@ int raw_store_change_now(struct raw_store *store,
 int raw_store_change(struct raw_store *store, const struct raw_record *records,
 		     size_t n, uint64_t *ret_ticket, struct error *err)
 {
-	return change(store, records, n, NULL, ret_ticket, err);
+	return store_change(store, records, n, NULL, ret_ticket, err);
 }
 
 int raw_store_change_if(struct raw_store *store,
 			const struct raw_record *records, size_t n,
 			const struct raw_look *look, struct error *err)
 {
-	return change(store, records, n, look, NULL, err);
+	return store_change(store, records, n, look, NULL, err);
 }
