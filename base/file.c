@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <string.h>
 #include <sys/random.h>
 #include <sys/stat.h>
@@ -240,4 +241,19 @@ int dir_make(const char *path, mode_t mode, struct error *err)
 		*at = '/';
 	}
 	return dir_make_one(copy, mode, err);
+}
+
+const char *file_find_program(const char *name, char *buf)
+{
+	ssize_t n = readlink("/proc/self/exe", buf, PATH_MAX - 1);
+	char *slash;
+
+	if (n <= 0)
+		return name;
+	buf[n] = '\0';
+	slash = strrchr(buf, '/');
+	if (!slash || slash + 1 + strlen(name) >= buf + PATH_MAX)
+		return name;
+	strcpy(slash + 1, name);
+	return access(buf, X_OK) == 0 ? buf : name;
 }

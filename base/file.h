@@ -39,4 +39,10 @@ int dir_make(const char *path, mode_t mode, struct error *err);
 /* Write all of it, or a negative errno. */
 int fd_write_all(int fd, const void *data, size_t length);
 
+/*
+ * Find another program of ours: beside the running one, else by PATH. Returns
+ * @buf (PATH_MAX bytes) with a path, or @name.
+ */
+const char *file_find_program(const char *name, char *buf);
+
 #endif

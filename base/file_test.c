@@ -386,6 +386,17 @@ static void a_write_to_nobody_is_an_error(void **state)
 	fd_close(ends[1]);
 }
 
+static void finds_a_program_beside_its_own(void **state)
+{
+	char path[PATH_MAX];
+
+	(void)state;
+	assert_string_equal(file_find_program("file_test", path), path);
+	assert_int_equal(access(path, X_OK), 0);
+	assert_string_equal(strrchr(path, '/'), "/file_test");
+	assert_string_equal(file_find_program("no_such", path), "no_such");
+}
+
 int main(int argc, char **argv)
 {
 #define IN_A_PLACE(test) \
@@ -406,6 +417,7 @@ int main(int argc, char **argv)
 		IN_A_PLACE(removing_twice_is_fine),
 		IN_A_PLACE(makes_every_missing_directory),
 		cmocka_unit_test(a_write_to_nobody_is_an_error),
+		cmocka_unit_test(finds_a_program_beside_its_own),
 	};
 
 	if (argc == 3 && strcmp(argv[1], "--replace-for-ever") == 0)

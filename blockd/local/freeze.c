@@ -18,6 +18,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "base/mount_ns.h"
 #include "base/process.h"
@@ -38,29 +39,12 @@ struct freeze {
 
 /* ---- the process ---- */
 
-/* Beside our own program, else wherever PATH has it. */
-static const char *find_program(char *buf, size_t size)
-{
-	ssize_t n = readlink("/proc/self/exe", buf,
-			     size - sizeof(FREEZE_PROGRAM));
-	char *slash;
-
-	if (n <= 0)
-		return FREEZE_PROGRAM;
-	buf[n] = '\0';
-	slash = strrchr(buf, '/');
-	if (!slash)
-		return FREEZE_PROGRAM;
-	memcpy(slash + 1, FREEZE_PROGRAM, sizeof(FREEZE_PROGRAM));
-	return access(buf, X_OK) == 0 ? buf : FREEZE_PROGRAM;
-}
-
 /* Its standard output, which it also reads from, is the other end. */
 static int freeze_process_start(const char *what, int mount_fd, int *ret_socket,
 				pid_t *ret_pid, struct error *err)
 {
 	char program[PATH_MAX];
-	const char *argv[] = {find_program(program, sizeof(program)), what,
+	const char *argv[] = {file_find_program(FREEZE_PROGRAM, program), what,
 			      NULL};
 	int ends[2], r;
 

@@ -12,32 +12,16 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/process.h"
 
 #define END_WAIT_MS 20
 
-/* Beside our own program, else wherever PATH has it. */
-static const char *find_program(char *buf, size_t size)
-{
-	ssize_t n = readlink("/proc/self/exe", buf,
-			     size - sizeof(LOCAL_ASK_PROGRAM));
-	char *slash;
-
-	if (n <= 0)
-		return LOCAL_ASK_PROGRAM;
-	buf[n] = '\0';
-	slash = strrchr(buf, '/');
-	if (!slash)
-		return LOCAL_ASK_PROGRAM;
-	memcpy(slash + 1, LOCAL_ASK_PROGRAM, sizeof(LOCAL_ASK_PROGRAM));
-	return access(buf, X_OK) == 0 ? buf : LOCAL_ASK_PROGRAM;
-}
-
 int local_ask_start(const char *name, struct local_ask *ret, struct error *err)
 {
 	char program[PATH_MAX];
-	const char *argv[] = {find_program(program, sizeof(program)), name,
-			      NULL};
+	const char *argv[] = {file_find_program(LOCAL_ASK_PROGRAM, program),
+			      name, NULL};
 	int ends[2], r;
 
 	if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) < 0)

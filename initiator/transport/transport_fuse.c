@@ -18,6 +18,7 @@
 #include <sys/wait.h>
 
 #include "base/cleanup.h"
+#include "base/file.h"
 #include "base/process.h"
 #include "initiator/device/loopdev.h"
 #include "initiator/nbd/nbd_link.h"
@@ -71,30 +72,12 @@ static int probe(struct error *err)
 
 /* ---- starting trib-nbd ---- */
 
-/* Find the program beside our own, else wherever PATH has it. */
-static const char *find_program(char *buf, size_t size)
-{
-	ssize_t n = readlink("/proc/self/exe", buf, size - sizeof(PROGRAM));
-	char *slash;
-
-	if (n > 0) {
-		buf[n] = 0;
-		slash = strrchr(buf, '/');
-		if (slash) {
-			memcpy(slash + 1, PROGRAM, sizeof(PROGRAM));
-			if (!access(buf, X_OK))
-				return buf;
-		}
-	}
-	return PROGRAM;
-}
-
 static int start_program(struct attachment *a, const struct places *p,
 			 int log_fd, int control, struct error *err)
 {
 	struct record *r = &a->record;
 	char program[PATH_MAX], size[24], timeout[24];
-	const char *argv[] = {find_program(program, sizeof(program)),
+	const char *argv[] = {file_find_program(PROGRAM, program),
 			      "--address",
 			      r->address,
 			      "--export",

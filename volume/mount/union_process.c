@@ -150,29 +150,13 @@ int union_wait_end(pid_t pid, const char *mount_point, int timeout_ms,
 
 /* ---- starting it ---- */
 
-/* "DIR/trib-union" if it can be run, else the name alone: found by PATH. */
-static void program_path(const char *bin_dir, char *ret)
+/* In @bin_dir; "": beside our own program, or by PATH. @buf: PATH_MAX bytes. */
+static const char *program_path(const char *bin_dir, char *buf)
 {
-	char self[PATH_MAX];
-	ssize_t n;
-	char *slash;
-
-	if (bin_dir[0]) {
-		(void)snprintf(ret, PATH_MAX, "%.*s/" PROGRAM, PATH_MAX - 32,
-			       bin_dir);
-		return;
-	}
-	n = readlink("/proc/self/exe", self, sizeof(self) - 32);
-	if (n > 0) {
-		self[n] = '\0';
-		slash = strrchr(self, '/');
-		*slash = '\0';
-		(void)snprintf(ret, PATH_MAX, "%.*s/" PROGRAM, PATH_MAX - 32,
-			       self);
-		if (access(ret, X_OK) == 0)
-			return;
-	}
-	(void)strcpy(ret, PROGRAM);
+	if (!bin_dir[0])
+		return file_find_program(PROGRAM, buf);
+	(void)snprintf(buf, PATH_MAX, "%.*s/" PROGRAM, PATH_MAX - 32, bin_dir);
+	return buf;
 }
 
 /* "PATH=local:PATH:...". Returned owned. */
@@ -208,7 +192,7 @@ static int union_spawn(const struct union_request *request, int log_fd,
 	bool more = request->options && request->options[0];
 	auto_free char *options = NULL;
 	char program[PATH_MAX];
-	const char *argv[] = {program,
+	const char *argv[] = {program_path(request->bin_dir, program),
 			      "-f",
 			      "-o",
 			      NULL,
@@ -226,7 +210,6 @@ static int union_spawn(const struct union_request *request, int log_fd,
 		     request->control) < 0)
 		return error_set(err, ENOMEM, "out of memory");
 	argv[3] = options;
-	program_path(request->bin_dir, program);
 	return launch_start(request->launcher, argv, log_fd, start, ret_pid,
 			    err);
 }
@@ -401,11 +384,14 @@ static int union_command(const char *bin_dir, const char *control,
 			 struct process_result *ret, struct error *err)
 {
 	char program[PATH_MAX], path[PATH_MAX + 8];
-	const char *const argv[] = {program, "--control", control,
-				    "add",   path,        NULL};
+	const char *const argv[] = {program_path(bin_dir, program),
+				    "--control",
+				    control,
+				    "add",
+				    path,
+				    NULL};
 	int r;
 
-	program_path(bin_dir, program);
 	(void)snprintf(path, sizeof(path), "%s%s", branch->path,
 		       branch->local ? "=local" : "");
 	r = process_run(argv, NULL, COMMAND_MS, -1, ret, err);
