@@ -29,7 +29,7 @@ TARGET_SCSI := \
 TARGET_SERVERS := target/conn/conn.c target/conn/conn_buffer.c target/conn/conn_export.c \
   target/conn/conn_tls.c target/export/export_object.c target/export/export_table.c \
   target/export/export_use.c target/export/export_settle.c target/export/initiators.c \
-  target/net/listener.c target/net/peer.c target/net/receiver.c $(TARGET_ISCSI) $(TARGET_NBD) $(TARGET_SCSI) \
+  target/net/listener.c target/net/peer.c target/conn/receiver.c $(TARGET_ISCSI) $(TARGET_NBD) $(TARGET_SCSI) \
   target/net/socket.c target/target.c
 
 # What a fuzzer compiles of base/ to have a loop and its devices.
@@ -47,8 +47,8 @@ $(eval $(call unit_test,target/export/initiators_test,target))
 $(eval $(call unit_test,target/nbd/nbd_proto_test,target))
 $(foreach t,nbd/nbd_handshake nbd/nbd_session nbd/nbd_extended,$(eval $(call unit_test,target/$(t)_test,target,target/testkit/nbd_session_kit.c)))
 $(eval $(call unit_test,target/export/export_stats_test,target))
-$(eval $(call unit_test,target/net/buffer_quota_test,target,base/testkit/loop_kit.c))
-$(eval $(call unit_test,target/net/receiver_test,target,base/testkit/loop_kit.c))
+$(eval $(call unit_test,target/conn/conn_buffer_test,target,base/testkit/loop_kit.c))
+$(eval $(call unit_test,target/conn/receiver_test,target,base/testkit/loop_kit.c))
 $(eval $(call fuzzer,target/nbd/nbd_session_fuzz,target/nbd/nbd_session.c \
   target/nbd/nbd_handshake.c target/nbd/nbd_proto.c base/wire/cursor.c base/error.c))
 $(eval $(call unit_test,target/target_test,target,\

@@ -119,7 +119,7 @@ static void services_init(struct worker *worker,
 		worker->iscsi.ping_ms = options->peer_timeout_s * 750;
 	service_set(worker, nbd, options);
 	service_set(worker, iscsi, options);
-	buffer_quota_pair(&nbd->buffers, &iscsi->buffers, buffer_limit);
+	conn_service_pair(nbd, iscsi, buffer_limit);
 }
 
 static int worker_start(struct target *target, struct worker *worker,

@@ -367,6 +367,7 @@ static struct conn *conn_new(struct conn_service *service, int fd,
 	conn->loop = service->loop;
 	conn->fd = fd;
 	conn->peer = *peer;
+	TAILQ_INIT(&conn->own);
 	conn->batch.run = conn_settle;
 	conn->send_op.done = send_done;
 	conn->timer.op.done = timer_done;
@@ -426,7 +427,6 @@ void conn_service_init(struct conn_service *service, const struct conn_ops *ops,
 		.loop = loop,
 		.exports = exports,
 		.peer_timeout_s = SOCKET_PEER_TIMEOUT_S,
-		.buffers.drop_stuck = conn_service_drop_stuck,
 		.wake.run = conn_service_wake,
 		.check.op.done = conn_service_check,
 	};

@@ -10,11 +10,12 @@
  * operation receives them again and again (a stream, base/loop/loop.h). A large
  * payload is received where the device takes it from.
  *
- * Bounds: a connection has at most CONN_BUFFER_MAX bytes of buffers. A request
- * that finds none waits in the service's line, first come, first served, and
- * its connection may stop receiving. Meanwhile a peer that sits on buffers is
- * dropped (conn_buffer.c). A connection's first few bytes come from a reserve
- * (buffer_quota.h).
+ * Bounds: a connection has at most CONN_BUFFER_MAX bytes of buffers. Beyond
+ *them a request waits for its own connection's, and keeps no other from any. A
+ * request that finds no buffer else waits in the service's line, first come,
+ * first served. Its connection may stop receiving. Meanwhile a peer that sits
+ * on buffers is dropped (conn_buffer.c). A connection's first few bytes come
+ * from a reserve.
  *
  *	conn_start()   CONN_OPEN, and `opening` until conn_opened()
  *	conn_logout()  CONN_LOGOUT: feeds no more; ops->settle() goes on
@@ -33,9 +34,8 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "base/loop/loop.h"
+#include "target/conn/receiver.h"
 #include "target/export/export_table.h"
-#include "target/net/buffer_quota.h"
-#include "target/net/receiver.h"
 #include "target/net/tls.h"
 
 /* Bytes of buffers of one connection, or one request if larger. Ours. */
@@ -57,14 +57,15 @@
 /* Bytes in that time, of a peer that owes a payload. */
 #define CONN_STUCK_DATA_MIN (UINT32_C(16) << 10)
 
+/*
+ * The most bytes that a connection may hold to get buffers of the loop's
+ * reserve, these counted. The reserve needs no standing in line, so that other
+ * connections never hold up such a small request. Ours.
+ */
+#define CONN_RESERVE_MAX (UINT32_C(256) << 10)
+
 struct conn;
 struct conn_wait;
-
-enum conn_wait_result {
-	CONN_WAIT_OVER, /* it has its buffers, or none are needed */
-	CONN_WAIT_OWN,  /* its connection has as much as it may have */
-	CONN_WAIT_POOL, /* the pool is used up: the line stays as it is */
-};
 
 /* A protocol; all members are Required but where said. */
 struct conn_ops {
@@ -108,8 +109,11 @@ struct conn_ops {
 
 	/* ---- buffers ---- */
 
-	/* Buffers may be there for @wait; may remove it from the line. */
-	enum conn_wait_result (*retry)(struct conn_wait *wait);
+	/*
+	 * Buffers may be there for @wait. True: it has them, and has left the
+	 * line. False: the loop has none.
+	 */
+	bool (*retry)(struct conn_wait *wait);
 	/* Optional. CONN_WAIT_MAX_MS have passed; removes it from the line. */
 	void (*give_up)(struct conn_wait *wait);
 
@@ -136,11 +140,19 @@ struct conn_ops {
 	void (*stop)(struct conn *conn);
 };
 
-/* A request in the line for buffers; embedded in it. */
+enum conn_wait_place {
+	CONN_WAIT_NOWHERE,
+	CONN_WAIT_OWN,  /* in conn->own: for buffers of its connection */
+	CONN_WAIT_LINE, /* in service->line: for buffers of the loop */
+};
+
+/* A request that waits for buffers; embedded in it. */
 struct conn_wait {
-	TAILQ_ENTRY(conn_wait) in_line;
-	bool waits;
-	int64_t since_ms;
+	TAILQ_ENTRY(conn_wait) in_line; /* of @place */
+	enum conn_wait_place place;
+	struct conn *conn;
+	uint64_t size;    /* bytes */
+	int64_t since_ms; /* at @place */
 };
 
 TAILQ_HEAD(conn_line, conn_wait);
@@ -163,7 +175,11 @@ struct conn_service {
 	struct conn_line line; /* for buffers */
 	bool refused;          /* data came without room for it... */
 	int64_t refused_ms;    /* ...the last time then */
-	struct buffer_quota buffers;
+	bool waits;  /* for buffers: some stand in line, or @refused */
+	size_t held; /* bytes of buffers, without the reserve's */
+	/* While the other protocol waits: @half of the loop's buffers, bytes */
+	size_t half;
+	struct conn_service *other; /* NULL: there is none */
 	struct loop_batch wake;
 	struct loop_timer check; /* runs only while requests wait */
 	bool check_runs;
@@ -208,9 +224,10 @@ struct conn {
 	struct iovec cipher; /* the only part of @message, with TLS */
 
 	/* buffers */
-	size_t buffered;     /* bytes of iobufs */
-	int64_t progress_ms; /* when the peer last took something of a send, or
-			      * sent all of a payload's piece */
+	size_t buffered;      /* bytes of iobufs */
+	struct conn_line own; /* requests beyond CONN_BUFFER_MAX */
+	int64_t progress_ms;  /* when the peer last took something of a send, or
+			       * sent all of a payload's piece */
 	/* While requests wait: the payloads that the peer owes. */
 	int64_t data_ms;    /* enough of them last came, or began to be due */
 	int64_t looked_ms;  /* when that was last looked at */
@@ -228,6 +245,13 @@ struct conn {
 /* @ops, @loop, @exports: borrowed until every connection has ended. */
 void conn_service_init(struct conn_service *service, const struct conn_ops *ops,
 		       struct loop *loop, struct export_table *exports);
+
+/*
+ * Share the loop's buffers, @limit bytes. While connections of one service
+ * wait, those of the other get no more than half of them.
+ */
+void conn_service_pair(struct conn_service *a, struct conn_service *b,
+		       size_t limit);
 
 /*
  * End every connection: requests in flight finish, their replies are sent if
@@ -319,46 +343,22 @@ void conn_tls_goodbye(struct conn *conn);
 
 /* ---- buffers: conn_buffer.c ---- */
 
-/* The connection has as much as it may have: @size bytes more are too many. */
-static inline bool conn_buffers_full(const struct conn *conn, uint64_t size)
-{
-	return conn->buffered > 0 && conn->buffered + size > CONN_BUFFER_MAX;
-}
-
-/* Tell whether nobody waits in the line, before a request that is not in it. */
-static inline bool conn_line_empty(const struct conn_service *service)
-{
-	return TAILQ_EMPTY(&service->line);
-}
-
 /*
- * A buffer of @size bytes or more. NULL: not now.
+ * Get @n buffers of @sizes bytes or more, 0: none. False: none of them; then
+ * @wait must wait, or the request be refused.
  *
- * @first  nobody has waited for longer; else there is only the reserve
+ * @wait  the request's own: in the line, it is its turn
  */
-struct iobuf *conn_buffer_get(struct conn *conn, uint32_t size, bool first);
+bool conn_buffers_get(struct conn *conn, const struct conn_wait *wait,
+		      const uint32_t *sizes, unsigned n, struct iobuf **ret);
 
-/* Give it back: requests that wait are tried again. */
-void conn_buffer_return(struct conn *conn, struct iobuf *buf);
+/* Give it back: requests that wait are tried again. NULL is fine. */
+void conn_buffer_put(struct conn *conn, struct iobuf *buf);
 
-static inline void conn_buffer_put(struct conn *conn, struct iobuf *buf)
-{
-	if (buf)
-		conn_buffer_return(conn, buf);
-}
-
-/* Give it back just after conn_buffer_get(): nobody is tried again. */
-void conn_buffer_undo(struct conn *conn, struct iobuf *buf);
-
-/* To the end of the line, and out of it. */
-void conn_wait_add(struct conn *conn, struct conn_wait *wait);
-void conn_wait_leave(struct conn *conn, struct conn_wait *wait);
-
-static inline void conn_wait_remove(struct conn *conn, struct conn_wait *wait)
-{
-	if (wait->waits)
-		conn_wait_leave(conn, wait);
-}
+/* Wait for @size bytes, all that the request needs now. */
+void conn_wait_add(struct conn *conn, struct conn_wait *wait, uint64_t size);
+/* Wait no more; does nothing if it does not wait. */
+void conn_wait_remove(struct conn_wait *wait);
 
 /* Data came without room for it, and went by: its peer will try again. */
 void conn_buffers_refused(struct conn_service *service);
@@ -369,6 +369,5 @@ void conn_data_came(struct conn *conn, uint32_t n);
 /* For conn.c. */
 void conn_service_wake(struct loop_batch *batch);
 void conn_service_check(struct op *op, int res);
-void conn_service_drop_stuck(struct buffer_quota *quota, int64_t now_ms);
 
 #endif

@@ -7,32 +7,76 @@
 /* Looked at longer ago than this: no request has waited meanwhile. */
 #define LOOK_GAP_MS (10 * CONN_WAIT_CHECK_MS)
 
-struct iobuf *conn_buffer_get(struct conn *conn, uint32_t size, bool first)
+void conn_service_pair(struct conn_service *a, struct conn_service *b,
+		       size_t limit)
 {
-	struct iobuf *buf = buffer_quota_get_reserve(conn->loop, conn->buffered,
-						     size);
+	a->half = b->half = limit / 2;
+	a->other = b;
+	b->other = a;
+}
 
-	if (!buf && first)
-		buf = buffer_quota_get(&conn->service->buffers, conn->loop,
-				       size);
-	if (buf)
-		conn->buffered += buf->size;
+/* The connection has as much as it may have: @size bytes more are too many. */
+static bool conn_buffers_full(const struct conn *conn, uint64_t size)
+{
+	return conn->buffered > 0 && conn->buffered + size > CONN_BUFFER_MAX;
+}
+
+/* Tell whether the other protocol waits, and @size more is beyond half. */
+static bool exceeds_half(const struct conn_service *service, uint32_t size)
+{
+	return service->other && service->other->waits && service->held > 0 &&
+	       service->held + size > service->half;
+}
+
+/* @first: nobody has waited for longer; else there is only the reserve */
+static struct iobuf *buffer_get(struct conn *conn, uint32_t size, bool first)
+{
+	struct conn_service *service = conn->service;
+	struct iobuf *buf = NULL;
+
+	if (conn->buffered + size <= CONN_RESERVE_MAX)
+		buf = loop_iobuf_get_reserve(conn->loop, size);
+	if (!buf && first && !exceeds_half(service, size)) {
+		buf = loop_iobuf_get(conn->loop, size);
+		service->held += buf ? buf->size : 0;
+	}
+	conn->buffered += buf ? buf->size : 0;
 	return buf;
 }
 
-void conn_buffer_undo(struct conn *conn, struct iobuf *buf)
+static void buffer_put(struct conn *conn, struct iobuf *buf)
 {
 	conn->buffered -= buf->size;
-	buffer_quota_put(&conn->service->buffers, conn->loop, buf);
+	if (!buf->reserve)
+		conn->service->held -= buf->size;
+	loop_iobuf_put(conn->loop, buf);
 }
 
-void conn_buffer_return(struct conn *conn, struct iobuf *buf)
+bool conn_buffers_get(struct conn *conn, const struct conn_wait *wait,
+		      const uint32_t *sizes, unsigned n, struct iobuf **ret)
 {
-	struct conn_service *service = conn->service;
+	bool first = wait->place == CONN_WAIT_LINE ||
+		     TAILQ_EMPTY(&conn->service->line);
+	uint64_t size = 0;
+	unsigned i;
 
-	conn_buffer_undo(conn, buf);
-	if (!conn_line_empty(service))
-		loop_batch_add(conn->loop, &service->wake);
+	for (i = 0; i < n; i++)
+		size += sizes[i];
+	if (conn_buffers_full(conn, size))
+		return false;
+	for (i = 0; i < n; i++) {
+		if (sizes[i] == 0)
+			continue;
+		ret[i] = buffer_get(conn, sizes[i], first);
+		if (!ret[i])
+			break;
+	}
+	if (i == n)
+		return true;
+	while (i-- > 0)
+		if (sizes[i] > 0)
+			buffer_put(conn, take_ptr(ret[i]));
+	return false;
 }
 
 /* ---- the line ---- */
@@ -41,30 +85,69 @@ void conn_buffer_return(struct conn *conn, struct iobuf *buf)
  */
 static void line_changed(struct conn_service *service)
 {
-	service->buffers.waits = !conn_line_empty(service) || service->refused;
-	if (!service->buffers.waits || service->check_runs)
+	service->waits = !TAILQ_EMPTY(&service->line) || service->refused;
+	if (!service->waits || service->check_runs || service->stopping)
 		return;
 	service->check_runs = true;
 	loop_timer_start(service->loop, &service->check, CONN_WAIT_CHECK_MS);
 }
 
-void conn_wait_add(struct conn *conn, struct conn_wait *wait)
+static struct conn_line *line_of(const struct conn_wait *wait)
 {
-	struct conn_service *service = conn->service;
-
-	wait->waits = true;
-	wait->since_ms = clock_ms();
-	TAILQ_INSERT_TAIL(&service->line, wait, in_line);
-	line_changed(service);
+	return wait->place == CONN_WAIT_OWN ? &wait->conn->own
+					    : &wait->conn->service->line;
 }
 
-void conn_wait_leave(struct conn *conn, struct conn_wait *wait)
+static void wait_insert(struct conn_wait *wait, enum conn_wait_place place)
 {
-	struct conn_service *service = conn->service;
+	wait->place = place;
+	wait->since_ms = clock_ms();
+	TAILQ_INSERT_TAIL(line_of(wait), wait, in_line);
+	line_changed(wait->conn->service);
+}
 
-	wait->waits = false;
-	TAILQ_REMOVE(&service->line, wait, in_line);
-	service->buffers.waits = !conn_line_empty(service) || service->refused;
+/*
+ * Let the first request that waits for its own connection stand in line, if it
+ * may have its buffers by now.
+ */
+static void own_next(struct conn *conn)
+{
+	struct conn_wait *wait = TAILQ_FIRST(&conn->own);
+
+	if (!wait || conn_buffers_full(conn, wait->size))
+		return;
+	TAILQ_REMOVE(&conn->own, wait, in_line);
+	wait_insert(wait, CONN_WAIT_LINE);
+	loop_batch_add(conn->loop, &conn->service->wake);
+}
+
+void conn_wait_add(struct conn *conn, struct conn_wait *wait, uint64_t size)
+{
+	bool own = !TAILQ_EMPTY(&conn->own) || conn_buffers_full(conn, size);
+
+	wait->conn = conn;
+	wait->size = size;
+	wait_insert(wait, own ? CONN_WAIT_OWN : CONN_WAIT_LINE);
+}
+
+void conn_wait_remove(struct conn_wait *wait)
+{
+	if (wait->place == CONN_WAIT_NOWHERE)
+		return;
+	TAILQ_REMOVE(line_of(wait), wait, in_line);
+	wait->place = CONN_WAIT_NOWHERE;
+	line_changed(wait->conn->service);
+	own_next(wait->conn);
+}
+
+void conn_buffer_put(struct conn *conn, struct iobuf *buf)
+{
+	if (!buf)
+		return;
+	buffer_put(conn, buf);
+	if (conn->service->waits)
+		loop_batch_add(conn->loop, &conn->service->wake);
+	own_next(conn);
 }
 
 void conn_buffers_refused(struct conn_service *service)
@@ -83,8 +166,13 @@ void conn_service_wake(struct loop_batch *batch)
 	while (wait) {
 		struct conn_wait *next = TAILQ_NEXT(wait, in_line);
 
-		if (service->ops->retry(wait) == CONN_WAIT_POOL)
+		if (conn_buffers_full(wait->conn, wait->size)) {
+			/* Its connection got others meanwhile. */
+			TAILQ_REMOVE(&service->line, wait, in_line);
+			wait_insert(wait, CONN_WAIT_OWN);
+		} else if (!service->ops->retry(wait)) {
 			return; /* it stays the first to be tried */
+		}
 		wait = next;
 	}
 }
@@ -99,6 +187,8 @@ static void line_give_up(struct conn_service *service, int64_t now_ms)
 		service->ops->give_up(wait);
 }
 
+static void drop_stuck(struct conn_service *service, int64_t now_ms);
+
 /* Every CONN_WAIT_CHECK_MS while requests wait; or conn_service_stop(). */
 void conn_service_check(struct op *op, int res)
 {
@@ -111,9 +201,11 @@ void conn_service_check(struct op *op, int res)
 	service->check_runs = false;
 	if (now_ms - service->refused_ms >= CONN_WAIT_MAX_MS)
 		service->refused = false;
-	service->buffers.waits = !conn_line_empty(service) || service->refused;
-	if (service->buffers.waits && !service->stopping) {
-		buffer_quota_look(&service->buffers, now_ms);
+	service->waits = !TAILQ_EMPTY(&service->line) || service->refused;
+	if (service->waits && !service->stopping) {
+		drop_stuck(service, now_ms);
+		if (service->other)
+			drop_stuck(service->other, now_ms);
 		/* The other protocol may have given some back. */
 		conn_service_wake(&service->wake);
 		line_give_up(service, now_ms);
@@ -162,10 +254,9 @@ static bool is_stuck(struct conn *conn, int64_t now_ms)
 		now_ms - conn->progress_ms >= CONN_STUCK_MAX_MS);
 }
 
-void conn_service_drop_stuck(struct buffer_quota *quota, int64_t now_ms)
+/* Drop peers that hold buffers and neither take nor send anything. */
+static void drop_stuck(struct conn_service *service, int64_t now_ms)
 {
-	struct conn_service *service = container_of(quota, struct conn_service,
-						    buffers);
 	struct conn *conn;
 
 	LIST_FOREACH (conn, &service->conns, in_service)

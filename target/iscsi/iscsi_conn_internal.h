@@ -143,7 +143,7 @@ void iscsi_io_forget_all(struct iscsi_conn *conn);
 
 /* conn_ops */
 bool iscsi_io_owes_payload(struct conn *base);
-enum conn_wait_result iscsi_io_retry(struct conn_wait *wait);
+bool iscsi_io_retry(struct conn_wait *wait);
 void iscsi_io_give_up(struct conn_wait *wait);
 
 /* ---- iscsi_split_io.c ---- */

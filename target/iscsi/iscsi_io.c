@@ -37,72 +37,47 @@ static struct iscsi_io *io_new(struct iscsi_conn *conn)
  */
 #define SMALL_DATA 4096u /* bytes: the smallest buffer */
 
-/* Buffers that a command needs now and does not have; bytes, 0: none. */
-struct missing {
-	uint32_t out, in, scratch;
-};
+/* Buffers of a command: data out, data in, and room to work. */
+#define IO_BUFFERS 3u
 
-static struct missing missing_of(const struct iscsi_io *io)
+/* Set @ret to the bytes that it needs now and does not have. Returns all. */
+static uint64_t size_missing(const struct iscsi_io *io,
+			     uint32_t ret[static IO_BUFFERS])
 {
 	bool running = io->task.state == ISCSI_TASK_RUNNING;
 	bool works = running || io->task.wanted > SMALL_DATA;
 
-	return (struct missing){
-		.out = io->out ? 0 : io->task.wanted,
-		.in = !running || io->in ? 0 : io->scsi.in_size,
-		.scratch = !works || io->scratch ? 0 : io->scsi.scratch_size,
-	};
-}
-
-static uint64_t size_missing(const struct iscsi_io *io)
-{
-	struct missing missing = missing_of(io);
-
-	return (uint64_t)missing.out + missing.in + missing.scratch;
-}
-
-/* @size: 0: it needs none */
-static bool take_one(struct conn *base, struct iobuf **ret, uint32_t size,
-		     bool first)
-{
-	if (size > 0)
-		*ret = conn_buffer_get(base, size, first);
-	return size == 0 || *ret;
-}
-
-static void undo_one(struct conn *base, struct iobuf **buf, uint32_t size)
-{
-	if (size > 0 && *buf)
-		conn_buffer_undo(base, take_ptr(*buf));
+	ret[0] = io->out ? 0 : io->task.wanted;
+	ret[1] = !running || io->in ? 0 : io->scsi.in_size;
+	ret[2] = !works || io->scratch ? 0 : io->scsi.scratch_size;
+	return (uint64_t)ret[0] + ret[1] + ret[2];
 }
 
 /*
  * Get all buffers that the command needs now and does not have. False: none of
  * them.
  */
-static bool buffers_get(struct iscsi_io *io, bool first)
+static bool buffers_get(struct iscsi_io *io)
 {
-	struct missing missing = missing_of(io);
-	struct conn *base = &io->conn->base;
-	uint64_t size = size_missing(io);
+	struct iobuf *got[IO_BUFFERS] = {io->out, io->in, io->scratch};
+	uint32_t sizes[IO_BUFFERS];
 
-	if (size == 0)
+	if (size_missing(io, sizes) == 0)
 		return true;
-	if (conn_buffers_full(base, size))
+	if (!conn_buffers_get(&io->conn->base, &io->wait, sizes, IO_BUFFERS,
+			      got))
 		return false;
-	if (take_one(base, &io->out, missing.out, first) &&
-	    take_one(base, &io->in, missing.in, first) &&
-	    take_one(base, &io->scratch, missing.scratch, first))
-		return true;
-	undo_one(base, &io->out, missing.out);
-	undo_one(base, &io->in, missing.in);
-	return false;
+	io->out = got[0];
+	io->in = got[1];
+	io->scratch = got[2];
+	return true;
 }
 
-/* Commands that wait are served first. */
-static bool buffers_get_in_turn(struct iscsi_io *io)
+static void buffers_await(struct iscsi_io *io)
 {
-	return buffers_get(io, conn_line_empty(io->conn->base.service));
+	uint32_t sizes[IO_BUFFERS];
+
+	conn_wait_add(&io->conn->base, &io->wait, size_missing(io, sizes));
 }
 
 /* ---- the end of a command ---- */
@@ -113,7 +88,7 @@ static void io_free(struct iscsi_io *io)
 	struct iscsi_conn *conn = io->conn;
 	bool was_full = !iscsi_io_room(conn);
 
-	conn_wait_remove(&conn->base, &io->wait);
+	conn_wait_remove(&io->wait);
 	iscsi_split_free(io);
 	scsi_task_finish(&io->scsi);
 	conn_buffer_put(&conn->base, io->out);
@@ -273,10 +248,10 @@ void iscsi_io_ready(struct iscsi_io *io)
 		io_start(io);
 	else if (io->task.error != ISCSI_TASK_FINE)
 		io_answer_error(io);
-	else if (buffers_get_in_turn(io))
+	else if (buffers_get(io))
 		io_start(io);
 	else
-		conn_wait_add(&io->conn->base, &io->wait);
+		buffers_await(io);
 }
 
 /* The session's own device for the unit. */
@@ -326,7 +301,7 @@ bool iscsi_io_command(struct iscsi_conn *conn, const struct iscsi_event *event)
 	scsi_fill(io, event);
 	io->task.wanted = io->scsi.out_length;
 	if (io->task.wanted > 0) {
-		io->task.has_buffer = buffers_get_in_turn(io);
+		io->task.has_buffer = buffers_get(io);
 		(void)iscsi_split_plan(io); /* else it goes whole */
 	}
 	ready = iscsi_session_accept(&conn->session, &io->task);
@@ -336,7 +311,7 @@ bool iscsi_io_command(struct iscsi_conn *conn, const struct iscsi_event *event)
 		iscsi_io_ready(io);
 	else if (io->task.wanted > 0 && !io->task.has_buffer &&
 		 io->task.error == ISCSI_TASK_FINE)
-		conn_wait_add(&io->conn->base, &io->wait);
+		buffers_await(io);
 	return true;
 }
 
@@ -345,7 +320,7 @@ bool iscsi_io_command(struct iscsi_conn *conn, const struct iscsi_event *event)
 /* The command has its buffers. */
 static void wait_end(struct iscsi_io *io)
 {
-	conn_wait_remove(&io->conn->base, &io->wait);
+	conn_wait_remove(&io->wait);
 	if (io->task.state == ISCSI_TASK_RUNNING) {
 		io_start(io);
 		return;
@@ -354,23 +329,21 @@ static void wait_end(struct iscsi_io *io)
 	conn_touch(&io->conn->base);
 }
 
-enum conn_wait_result iscsi_io_retry(struct conn_wait *wait)
+bool iscsi_io_retry(struct conn_wait *wait)
 {
 	struct iscsi_io *io = container_of(wait, struct iscsi_io, wait);
 
-	if (!buffers_get(io, true))
-		return conn_buffers_full(&io->conn->base, size_missing(io))
-			       ? CONN_WAIT_OWN
-			       : CONN_WAIT_POOL;
+	if (!buffers_get(io))
+		return false;
 	wait_end(io);
-	return CONN_WAIT_OVER;
+	return true;
 }
 
 void iscsi_io_give_up(struct conn_wait *wait)
 {
 	struct iscsi_io *io = container_of(wait, struct iscsi_io, wait);
 
-	conn_wait_remove(&io->conn->base, &io->wait);
+	conn_wait_remove(&io->wait);
 	io->task.state = ISCSI_TASK_RUNNING;
 	io_answer_status(io, SCSI_BUSY);
 }

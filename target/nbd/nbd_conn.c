@@ -121,14 +121,6 @@ static bool on_event(struct nbd_conn *conn, const struct nbd_event *event,
 
 /* ---- feeding ---- */
 
-static bool request_slot(struct nbd_conn *conn)
-{
-	if (nbd_io_has_slot(conn))
-		return true;
-	conn->stall = NBD_STALL_REQUESTS;
-	return false;
-}
-
 /* An answer of the handshake goes out before the next is made. */
 static bool answer_is_due(const struct nbd_conn *conn)
 {
@@ -146,7 +138,7 @@ static bool feed_step(struct nbd_conn *conn)
 	if (conn->writing)
 		return payload_take(conn);
 	if (conn->session.state == NBD_SESSION_TLS || answer_is_due(conn) ||
-	    receiver_is_empty(in) || !request_slot(conn))
+	    receiver_is_empty(in) || !nbd_io_has_slot(conn))
 		return false;
 	consumed = nbd_session_feed(&conn->session, in->data + in->start,
 				    in->end - in->start, &event);
@@ -154,33 +146,11 @@ static bool feed_step(struct nbd_conn *conn)
 	return on_event(conn, &event, consumed);
 }
 
-/* True: it has its buffer. */
-static bool stalled_start(struct nbd_conn *conn)
-{
-	struct nbd_io *io = take_ptr(conn->stalled);
-
-	if (nbd_io_start(io))
-		return true;
-	conn->stalled = io;
-	return false;
-}
-
-/* The stalled request first, and only then those behind it. */
-static bool unstall(struct nbd_conn *conn)
-{
-	if (conn->stall == NBD_STALL_POOL)
-		return false; /* conn_retry() comes */
-	conn->stall = NBD_STALL_NONE;
-	return !conn->stalled || stalled_start(conn);
-}
-
 /* conn_ops.feed */
 static void conn_feed(struct conn *base)
 {
 	struct nbd_conn *conn = nbd_conn_of(base);
 
-	if (!unstall(conn))
-		return;
 	conn->now_ns = clock_ns(); /* once for all that came together */
 	while (base->phase == CONN_OPEN && !conn->stalled && feed_step(conn))
 		;
@@ -193,7 +163,8 @@ static bool conn_has_room(const struct conn *base)
 {
 	const struct nbd_conn *conn = (const struct nbd_conn *)base;
 
-	return conn->stall == NBD_STALL_NONE && !answer_is_due(conn);
+	return !conn->stalled && !answer_is_due(conn) &&
+	       (nbd_io_has_slot(conn) || receiver_is_empty(&base->in));
 }
 
 /* conn_ops.may_stream; in the handshake bytes behind STARTTLS would pass for
@@ -206,14 +177,18 @@ static bool conn_may_stream(const struct conn *base)
 }
 
 /* conn_ops.retry */
-static enum conn_wait_result conn_retry(struct conn_wait *wait)
+static bool conn_retry(struct conn_wait *wait)
 {
 	struct nbd_conn *conn = container_of(wait, struct nbd_conn, wait);
+	struct nbd_io *io = take_ptr(conn->stalled);
 
-	if (!stalled_start(conn))
-		return CONN_WAIT_POOL;
-	conn_go_on(&conn->base);
-	return CONN_WAIT_OVER;
+	if (nbd_io_start(io)) {
+		conn_wait_remove(wait);
+		conn_go_on(&conn->base);
+		return true;
+	}
+	conn->stalled = io;
+	return false;
 }
 
 /* ---- life ---- */
@@ -247,7 +222,7 @@ static void conn_forget(struct conn *base)
 {
 	struct nbd_conn *conn = nbd_conn_of(base);
 
-	nbd_io_stop_waiting(conn);
+	conn_wait_remove(&conn->wait);
 	if (conn->stalled)
 		nbd_io_free(take_ptr(conn->stalled));
 	if (conn->writing && !base->in.runs)

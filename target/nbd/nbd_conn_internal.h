@@ -42,23 +42,14 @@ struct nbd_asked {
 	int64_t ms;        /* when; clock_ms() */
 };
 
-/* Reasons why the next request, or part of one, does not go on. */
-enum nbd_conn_stall {
-	NBD_STALL_NONE,
-	NBD_STALL_REQUESTS, /* NBD_CONN_REQUESTS are in flight */
-	NBD_STALL_OWN,      /* CONN_BUFFER_MAX are in use */
-	NBD_STALL_POOL,     /* the loop's pool is used up: in the line */
-};
-
 struct nbd_conn {
 	struct conn base; /* first */
 	struct nbd_session session;
 	struct nbd_io *writing; /* its payload is arriving */
 
 	/* requests */
-	enum nbd_conn_stall stall;
-	struct nbd_io *stalled; /* has no buffer yet */
-	struct conn_wait wait;  /* of @stalled; NBD_STALL_POOL */
+	struct nbd_io *stalled; /* has no buffer yet: those behind it wait */
+	struct conn_wait wait;  /* of @stalled */
 	struct nbd_io_list free;
 	unsigned used;                   /* of ios[], ever */
 	struct nbd_io_changing changing; /* of these, the oldest first */
@@ -87,7 +78,10 @@ static inline struct nbd_conn *nbd_conn_of(struct conn *base)
 /* ---- nbd_io.c ---- */
 
 /* Another request may be in flight. */
-bool nbd_io_has_slot(const struct nbd_conn *conn);
+static inline bool nbd_io_has_slot(const struct nbd_conn *conn)
+{
+	return !STAILQ_EMPTY(&conn->free) || conn->used < NBD_CONN_REQUESTS;
+}
 
 /* nbd_io_has_slot() was true. */
 struct nbd_io *nbd_io_new(struct nbd_conn *conn, const struct nbd_request *r);
@@ -97,8 +91,8 @@ void nbd_io_free(struct nbd_io *io);
 void nbd_io_list_free(struct nbd_io_list *list);
 
 /*
- * Carry out the request; a WRITE becomes conn->writing. False: there is no
- * buffer now; conn->stall says why.
+ * Carry out the request; a WRITE becomes conn->writing. False: it waits for a
+ * buffer.
  */
 bool nbd_io_start(struct nbd_io *io);
 
@@ -107,9 +101,6 @@ void nbd_io_write(struct nbd_io *io);
 
 /* The reply is an error: queue it. @why: static text. */
 void nbd_io_refuse(struct nbd_io *io, uint32_t error, const char *why);
-
-/* conn->stalled got nothing and does not want it any more. */
-void nbd_io_stop_waiting(struct nbd_conn *conn);
 
 /* conn_ops */
 bool nbd_io_gather(struct conn *base, struct msghdr *message);

@@ -20,11 +20,6 @@ static uint8_t zeroes[ZEROES_SIZE] __attribute__((aligned(4096)));
 
 static void io_done(struct op *op, int res);
 
-bool nbd_io_has_slot(const struct nbd_conn *conn)
-{
-	return !STAILQ_EMPTY(&conn->free) || conn->used < NBD_CONN_REQUESTS;
-}
-
 struct nbd_io *nbd_io_new(struct nbd_conn *conn, const struct nbd_request *r)
 {
 	struct nbd_io *io = STAILQ_FIRST(&conn->free);
@@ -50,10 +45,11 @@ struct nbd_io *nbd_io_new(struct nbd_conn *conn, const struct nbd_request *r)
 void nbd_io_free(struct nbd_io *io)
 {
 	struct nbd_conn *conn = io->conn;
+	bool was_full = !nbd_io_has_slot(conn);
 
 	conn_buffer_put(&conn->base, io->buf);
 	STAILQ_INSERT_HEAD(&conn->free, io, in_list);
-	if (conn->stall == NBD_STALL_REQUESTS || conn->stall == NBD_STALL_OWN)
+	if (was_full)
 		conn_touch(&conn->base);
 }
 
@@ -65,42 +61,6 @@ void nbd_io_list_free(struct nbd_io_list *list)
 		STAILQ_REMOVE_HEAD(list, in_list);
 		nbd_io_free(io);
 	}
-}
-
-/* ---- buffers ---- */
-
-enum buffer_result {
-	BUFFER_GOT,
-	BUFFER_STALLED, /* conn->stall says what is waited for */
-	BUFFER_NONE,    /* waiting would not help: no memory */
-};
-
-void nbd_io_stop_waiting(struct nbd_conn *conn)
-{
-	conn_wait_remove(&conn->base, &conn->wait);
-	conn->stall = NBD_STALL_NONE;
-}
-
-/* Of at least @size bytes, as io->buf. */
-static enum buffer_result buffer_get(struct nbd_io *io, uint32_t size)
-{
-	struct nbd_conn *conn = io->conn;
-	struct conn *base = &conn->base;
-	bool first = conn->wait.waits || conn_line_empty(base->service);
-
-	if (conn_buffers_full(base, size)) {
-		conn->stall = NBD_STALL_OWN;
-		return BUFFER_STALLED;
-	}
-	io->buf = conn_buffer_get(base, size, first);
-	if (io->buf || (first && loop_iobufs_in_use(base->loop) == 0)) {
-		nbd_io_stop_waiting(conn);
-		return io->buf ? BUFFER_GOT : BUFFER_NONE;
-	}
-	conn->stall = NBD_STALL_POOL;
-	if (!conn->wait.waits)
-		conn_wait_add(base, &conn->wait);
-	return BUFFER_STALLED;
 }
 
 /* ---- replies ---- */
@@ -356,6 +316,15 @@ static uint32_t buffer_size(const struct nbd_request *request)
 	}
 }
 
+/* Nobody has a buffer that could come back: there is no memory. */
+static bool is_waiting_vain(const struct nbd_conn *conn)
+{
+	return (conn->wait.place == CONN_WAIT_LINE ||
+		TAILQ_EMPTY(&conn->base.service->line)) &&
+	       conn->base.buffered == 0 &&
+	       loop_iobufs_in_use(conn->base.loop) == 0;
+}
+
 static void no_memory(struct nbd_io *io)
 {
 	static const char text[] = "the server has no memory for it";
@@ -370,12 +339,15 @@ bool nbd_io_start(struct nbd_io *io)
 	struct nbd_conn *conn = io->conn;
 	uint32_t size = buffer_size(&io->request);
 
-	if (size > 0) {
-		switch (buffer_get(io, size)) {
-		case BUFFER_GOT: break;
-		case BUFFER_STALLED: return false;
-		case BUFFER_NONE: no_memory(io); return true;
+	if (size > 0 &&
+	    !conn_buffers_get(&conn->base, &conn->wait, &size, 1, &io->buf)) {
+		if (is_waiting_vain(conn)) {
+			no_memory(io);
+			return true;
 		}
+		if (conn->wait.place == CONN_WAIT_NOWHERE)
+			conn_wait_add(&conn->base, &conn->wait, size);
+		return false;
 	}
 	switch (io->request.type) {
 	case NBD_CMD_READ: read_start(io); break;

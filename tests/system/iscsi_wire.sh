@@ -609,6 +609,28 @@ test_a_peer_that_takes_no_data_keeps_nobody_waiting() {
 	stop_server
 }
 
+# A peer that has all buffers it may have, and takes nothing: only its own commands
+# wait for more. No other peer waits, so it may stay.
+test_a_peer_at_its_limit_waits_by_itself() {
+	start_server --loops 1 --buffers 128M --export a=ram:16M
+	initiator <<-END
+		import time
+		me = Peer($(port), "$PREFIX:a")
+		other = Peer($(port), "$PREFIX:a", isid=b"\x80other")
+		for _ in range(60): # 1 MiB each
+		    me.command(struct.pack(">BBIBHB", 0x28, 0, 0, 0, 2048, 0), 0xc1, 1 << 20)
+		until = time.monotonic() + 7 # a peer that others wait for has 5 s
+		while time.monotonic() < until:
+		    assert other.read(0, 1 << 20) == bytes(1 << 20)
+		left = 60 << 20
+		while left:
+		    head, data = me.answer()
+		    assert head[3] == 0, head
+		    left -= len(data)
+	END
+	stop_server
+}
+
 # What commands work with besides their data is of the same buffers: they wait.
 test_commands_wait_for_what_they_work_with() {
 	truncate -s 128M "$TEST_DIR/disk"

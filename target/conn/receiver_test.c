@@ -16,7 +16,7 @@
 
 #include "base/cleanup.h"
 #include "base/testkit/loop_kit.h"
-#include "target/net/receiver.h"
+#include "target/conn/receiver.h"
 
 #define ONCE         (UINT32_C(64) << 10)
 #define WAIT_SECONDS 30

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "target/net/receiver.h"
+#include "target/conn/receiver.h"
 
 #include <assert.h>
 #include <errno.h>
