@@ -90,34 +90,6 @@ static void transfer_done(struct op *op, int res)
 		transfer_end(t, 0);
 }
 
-/* ---- results that are known before the operation started ---- */
-
-struct early {
-	struct loop_result result;
-	struct op op;
-	struct op *user;
-};
-
-static void early_done(struct op *op, int res)
-{
-	struct early *early = container_of(op, struct early, op);
-	struct op *user = early->user;
-
-	free(early);
-	user->done(user, res);
-}
-
-void file_complete_later(struct blockdev *dev, struct op *user, int res)
-{
-	struct early *early = malloc(sizeof(*early));
-
-	if (!early)
-		abort(); /* 56 bytes: the process can't go on */
-	early->op.done = early_done;
-	early->user = user;
-	loop_complete(dev->loop, &early->result, &early->op, res);
-}
-
 /* ---- reads of what is in memory ---- */
 
 /* Read without waiting, if all of it is likely to be cached. False: it is not.
@@ -147,7 +119,7 @@ static void transfer_new(struct blockdev *dev, struct op *user, void *data,
 	struct transfer *t = malloc(sizeof(*t));
 
 	if (!t) {
-		file_complete_later(dev, user, -ENOMEM);
+		loop_complete(dev->loop, user, -ENOMEM);
 		return;
 	}
 	*t = (struct transfer){
@@ -169,7 +141,7 @@ static void file_read_op(struct blockdev *dev, struct op *op, void *data,
 			 uint32_t length, uint64_t offset)
 {
 	if (cached_read(file_of(dev), data, length, offset))
-		file_complete_later(dev, op, 0);
+		loop_complete(dev->loop, op, 0);
 	else
 		transfer_new(dev, op, data, length, offset, false, 0);
 }
@@ -202,10 +174,10 @@ static void file_flush_op(struct blockdev *dev, struct op *op)
 	struct flush *flush = malloc(sizeof(*flush));
 
 	if (!flush) {
-		file_complete_later(dev, op, -ENOMEM);
+		loop_complete(dev->loop, op, -ENOMEM);
 		return;
 	}
-	*flush = (struct flush){{flush_done}, op, file_of(dev)};
+	*flush = (struct flush){{.done = flush_done}, op, file_of(dev)};
 	loop_fdatasync(dev->loop, &flush->op, flush->file->fd);
 }
 
@@ -284,7 +256,7 @@ static void file_status_op(struct blockdev *dev, struct op *op, uint64_t offset,
 	struct status_work *s = calloc(1, sizeof(*s));
 
 	if (!s) {
-		file_complete_later(dev, op, -ENOMEM);
+		loop_complete(dev->loop, op, -ENOMEM);
 		return;
 	}
 	s->work.run = status_run;
@@ -333,7 +305,7 @@ static void file_resize_op(struct blockdev *dev, struct op *op, uint64_t size)
 	struct resize_work *w = calloc(1, sizeof(*w));
 
 	if (!w) {
-		file_complete_later(dev, op, -ENOMEM);
+		loop_complete(dev->loop, op, -ENOMEM);
 		return;
 	}
 	w->work.run = resize_run;

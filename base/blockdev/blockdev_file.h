@@ -23,9 +23,6 @@ static inline struct file *file_of(struct blockdev *dev)
 	return container_of(dev, struct file, dev);
 }
 
-/* A result that is known before the operation started: told by the loop. */
-void file_complete_later(struct blockdev *dev, struct op *user, int res);
-
 void file_discard_op(struct blockdev *dev, struct op *op, uint64_t offset,
 		     uint64_t length, unsigned flags);
 void file_zero_op(struct blockdev *dev, struct op *op, uint64_t offset,

@@ -102,14 +102,14 @@ static void zeroing_write(struct zeroing *z)
 	uint64_t length = z->length < ZERO_CHUNK ? z->length : ZERO_CHUNK;
 
 	if (z->flags & BLOCKDEV_FAST) {
-		file_complete_later(&z->file->dev, z->user, -EOPNOTSUPP);
+		loop_complete(z->file->dev.loop, z->user, -EOPNOTSUPP);
 		free(z);
 		return;
 	}
 	if (!z->zeroes && posix_memalign((void **)&z->zeroes, DIRECT_BLOCK,
 					 ZERO_CHUNK) != 0) {
 		z->zeroes = NULL;
-		file_complete_later(&z->file->dev, z->user, -ENOMEM);
+		loop_complete(z->file->dev.loop, z->user, -ENOMEM);
 		free(z);
 		return;
 	}
@@ -155,12 +155,12 @@ static void zeroing_new(struct blockdev *dev, struct op *user, uint64_t offset,
 	struct zeroing *z;
 
 	if (discards && file->punch_bad) { /* a hint, and FUA adds nothing */
-		file_complete_later(dev, user, 0);
+		loop_complete(dev->loop, user, 0);
 		return;
 	}
 	z = calloc(1, sizeof(*z));
 	if (!z) {
-		file_complete_later(dev, user, -ENOMEM);
+		loop_complete(dev->loop, user, -ENOMEM);
 		return;
 	}
 	z->op.done = zeroing_done;

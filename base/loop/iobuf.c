@@ -124,7 +124,8 @@ void iobuf_pool_done(struct iobuf_pool *pool)
 	iobuf_fixed_done(&pool->fixed);
 }
 
-struct iobuf *iobuf_get(struct iobuf_pool *pool, uint32_t size, bool reserve)
+static struct iobuf *iobuf_get(struct iobuf_pool *pool, uint32_t size,
+			       bool reserve)
 {
 	size_t limit = reserve ? pool->reserve : pool->limit;
 	size_t *in_use = reserve ? &pool->reserved : &pool->in_use;
@@ -152,8 +153,25 @@ struct iobuf *iobuf_get(struct iobuf_pool *pool, uint32_t size, bool reserve)
 	return buf;
 }
 
-void iobuf_put(struct iobuf_pool *pool, struct iobuf *buf)
+struct iobuf *loop_iobuf_get(struct loop *loop, uint32_t size)
 {
+	return iobuf_get(&loop->buffers, size, false);
+}
+
+struct iobuf *loop_iobuf_get_reserve(struct loop *loop, uint32_t size)
+{
+	return iobuf_get(&loop->buffers, size, true);
+}
+
+size_t loop_iobufs_in_use(const struct loop *loop)
+{
+	return loop->buffers.in_use;
+}
+
+void loop_iobuf_put(struct loop *loop, struct iobuf *buf)
+{
+	struct iobuf_pool *pool = &loop->buffers;
+
 	if (buf->pair) {
 		iobuf_thp_put(pool, buf);
 		return;

@@ -94,9 +94,6 @@ struct iobuf_pool {
 void iobuf_pool_init(struct iobuf_pool *pool, size_t limit);
 /* Called after the ring has gone. */
 void iobuf_pool_done(struct iobuf_pool *pool);
-/* @reserve: take it from the reserve. */
-struct iobuf *iobuf_get(struct iobuf_pool *pool, uint32_t size, bool reserve);
-void iobuf_put(struct iobuf_pool *pool, struct iobuf *buf);
 
 /*
  * Return what a buffer of @size bytes adds to in_use at most: a huge page

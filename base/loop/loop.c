@@ -207,15 +207,15 @@ void loop_entry_start(struct loop *loop, struct io_uring_sqe *sqe,
 		loop->in_flight++;
 }
 
-void loop_complete(struct loop *loop, struct loop_result *result, struct op *op,
-		   int res)
+void loop_complete(struct loop *loop, struct op *op, int res)
 {
-	*result = (struct loop_result){.op = op, .res = res};
+	op->res = res;
+	op->next = NULL;
 	if (loop->results_last)
-		loop->results_last->next = result;
+		loop->results_last->next = op;
 	else
-		loop->results_first = result;
-	loop->results_last = result;
+		loop->results_first = op;
+	loop->results_last = op;
 	loop->in_flight++;
 }
 
@@ -394,17 +394,17 @@ static unsigned completions_run(struct loop *loop)
 /* Run the results that were there when it began. */
 static unsigned results_run(struct loop *loop)
 {
-	struct loop_result *result = loop->results_first;
+	struct op *op = loop->results_first;
 	unsigned n = 0;
 
 	loop->results_first = loop->results_last = NULL;
-	while (result) {
-		struct loop_result *next = result->next;
+	while (op) {
+		struct op *next = op->next;
 
 		loop->in_flight--;
 		n++;
-		result->op->done(result->op, result->res); /* may free it */
-		result = next;
+		op->done(op, op->res); /* may free it */
+		op = next;
 	}
 	return n;
 }
@@ -469,26 +469,4 @@ void loop_stop(struct loop *loop)
 {
 	atomic_store(&loop->stopping, true);
 	wake(loop);
-}
-
-/* ---- buffers ---- */
-
-struct iobuf *loop_iobuf_get(struct loop *loop, uint32_t size)
-{
-	return iobuf_get(&loop->buffers, size, false);
-}
-
-struct iobuf *loop_iobuf_get_reserve(struct loop *loop, uint32_t size)
-{
-	return iobuf_get(&loop->buffers, size, true);
-}
-
-size_t loop_iobufs_in_use(const struct loop *loop)
-{
-	return loop->buffers.in_use;
-}
-
-void loop_iobuf_put(struct loop *loop, struct iobuf *buf)
-{
-	iobuf_put(&loop->buffers, buf);
 }

@@ -27,6 +27,8 @@ struct iobuf;
 
 struct op {
 	void (*done)(struct op *op, int res);
+	struct op *next; /* the loop's, between loop_complete() and done() */
+	int res;         /* the same */
 };
 
 /* Features that the kernel may lack; loop_features() tells those found. */
@@ -117,18 +119,8 @@ void loop_batch_remove(struct loop *loop, struct loop_batch *batch);
 
 /* ---- results that are known at once ---- */
 
-struct loop_result { /* the loop's */
-	struct op *op;
-	int res;
-	struct loop_result *next;
-};
-
-/*
- * On the loop: @op is done with @res, in this round. @result: valid until then.
- * Counted as in flight.
- */
-void loop_complete(struct loop *loop, struct loop_result *result, struct op *op,
-		   int res);
+/* On the loop: @op is done with @res, in this round. Counted as in flight. */
+void loop_complete(struct loop *loop, struct op *op, int res);
 
 /*
  * Tell whether nothing is to be submitted yet. Then an operation that need not

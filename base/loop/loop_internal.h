@@ -64,7 +64,7 @@ struct loop {
 	struct op wake_op;
 	struct loop_batch *batch_first;
 	struct loop_batch *batch_last;
-	struct loop_result *results_first, *results_last;
+	struct op *results_first, *results_last;
 	struct loop_wait wait;
 	unsigned disks;     /* loop_disk_begin() without its end */
 	int64_t payload_ns; /* loop_payload_begin(): so long; 0: none comes */

@@ -26,7 +26,6 @@
 /* ---- results that are known at once ---- */
 
 struct known {
-	struct loop_result result;
 	struct op op;
 	struct loop *loop;
 	struct known *another; /* told of by this one */
@@ -42,7 +41,7 @@ static void known_done(struct op *op, int res)
 	known->res = res;
 	known->place = ++*known->told;
 	if (another) {
-		loop_complete(known->loop, &another->result, &another->op, 9);
+		loop_complete(known->loop, &another->op, 9);
 		assert_int_equal(another->place, 0); /* not inside the call */
 	} else if (*known->told == 3) {
 		loop_stop(known->loop);
@@ -64,8 +63,8 @@ static void what_is_known_at_once_is_told_in_order(void **state)
 		};
 	known[0].another = &known[2];
 	assert_true(loop_sq_empty(loop));
-	loop_complete(loop, &known[0].result, &known[0].op, 7);
-	loop_complete(loop, &known[1].result, &known[1].op, 8);
+	loop_complete(loop, &known[0].op, 7);
+	loop_complete(loop, &known[1].op, 8);
 	assert_false(loop_sq_empty(loop));
 	assert_int_equal(told, 0);
 	assert_int_equal(loop_in_flight(loop), 2);

@@ -76,31 +76,18 @@ uint64_t raw_io_run(const struct raw_io *r, uint64_t *ret_from, bool *ret_hole)
 
 /* ---- ends ---- */
 
-static void raw_io_free(struct raw_io *r)
-{
-	struct op *user = r->user;
-	int res = r->res;
-
-	free(r);
-	user->done(user, res);
-}
-
-static void end_soon(struct op *op, int res)
-{
-	(void)res; /* r->res */
-	raw_io_free(container_of(op, struct raw_io, op));
-}
-
 void raw_io_end(struct raw_io *r, int res)
 {
+	struct op *user = r->user;
+	struct loop *loop = r->raw.loop;
+	bool returned = r->returned;
+
 	raw_users_leave(r->dev->users, r->phase);
-	r->res = res;
-	if (r->returned) {
-		raw_io_free(r);
-		return;
-	}
-	r->op.done = end_soon; /* not from inside the call */
-	loop_complete(r->raw.loop, &r->result, &r->op, res);
+	free(r);
+	if (returned)
+		user->done(user, res);
+	else /* not from inside the call */
+		loop_complete(loop, user, res);
 }
 
 /* ---- waiting for the medium, and for the store ---- */

@@ -29,8 +29,7 @@ struct raw_dev {
 
 struct raw_io {
 	struct raw_request raw;
-	struct op op;              /* on the medium */
-	struct loop_result result; /* its end, when nothing was waited for */
+	struct op op; /* on the medium */
 	struct loop_work work;
 	struct op *user;
 	struct raw_dev *dev;
@@ -49,7 +48,6 @@ struct raw_io {
 	struct raw_record changes[2]; /* for work */
 	unsigned n_changes;           /* of these */
 	struct raw_fill *fill;        /* it fills a cluster */
-	int res;
 };
 
 static inline struct raw_dev *raw_dev_of(struct blockdev *dev)
