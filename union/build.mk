@@ -1,7 +1,7 @@
 $(eval $(call library,union,\
   union/change/replay.c union/live/kernel_invalidate.c union/change/hidden_files.c union/branch/atime.c union/sys/attrs.c union/recover/leaked_backing_ids.c union/branch/branch.c \
   union/branch/branch_health.c union/state/branch_identity.c union/branch/branch_lock.c union/branch/branch_probe.c union/view/btime.c union/config/branch_spec.c union/branch/branch_try.c \
-  union/change/orphan_begin.c union/change/caller.c union/change/clone_dir.c union/control/control.c union/control/control_client.c \
+  union/change/act_as.c union/change/orphan_begin.c union/change/caller.c union/change/clone_dir.c union/control/control.c union/control/control_client.c \
   union/control/control_command.c union/control/control_proto.c union/live/control_status.c \
   union/sys/copy_data.c union/view/dir_change.c union/branch/dir_fd.c union/open/dir_listing.c union/sys/dir_offset.c union/open/dir_parts.c union/open/dir_read.c union/node/dir_attr_lock.c \
   union/ops/dot_union.c union/live/drain.c union/migrate/drain_dir.c union/migrate/drain_walk.c union/open/durable.c union/sys/empty_dir.c union/state/stuck_server.c union/supervisor/stuck_servers.c \
@@ -13,7 +13,7 @@ $(eval $(call library,union,\
   union/node/node.c union/node/orphan_inode.c union/node/node_copies.c union/node/node_index.c union/node/node_lost.c union/node/preserve_ctime.c \
   union/node/node_restore.c union/node/node_sleep.c \
   union/node/node_slots.c union/node/node_unused.c union/migrate/nudge.c union/branch/ino_preserve.c union/state/reply_cache.c union/state/reply_cache_slots.c union/serve/pending_names.c \
-  union/open/open_dir.c union/open/open_file.c union/open/open_record.c union/state/open_table.c union/branch/owner.c union/ops/ops.c union/ops/ops_attr.c \
+  union/open/open_dir.c union/open/open_file.c union/open/open_record.c union/state/open_table.c union/branch/owner.c union/ops/ops.c union/ops/privileges.c union/ops/reply.c union/ops/ops_attr.c \
   union/ops/ops_dir.c union/ops/ops_io.c union/ops/ops_lookup.c union/ops/ops_name.c \
   union/ops/ops_open.c union/ops/ops_rename.c union/ops/ops_xattr.c union/config/options.c \
   union/config/options_branches.c union/config/options_mergerfs.c union/supervisor/restart_backoff.c union/open/passthrough.c \

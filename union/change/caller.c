@@ -6,19 +6,19 @@
 
 #define GROUPS_ASKED 1024 /* those beyond are not seen */
 
-bool caller_has(fuse_req_t req, int capability)
+bool caller_has(const struct request *request, int capability)
 {
-	const struct fuse_ctx *caller = fuse_req_ctx(req);
 	FILE *status;
 	unsigned long long caps = 0;
 	char path[64], line[256];
 
-	if (caller->uid != 0)
+	if (request->uid != 0)
 		return false;
-	(void)snprintf(path, sizeof(path), "/proc/%d/status", (int)caller->pid);
+	(void)snprintf(path, sizeof(path), "/proc/%d/status",
+		       (int)request->pid);
 	status = fopen(path, "re");
 	if (!status) /* Root of another pid namespace is believed. */
-		return caller->pid == 0;
+		return request->pid == 0;
 	while (fgets(line, sizeof(line), status))
 		if (sscanf(line, "CapEff: %llx", &caps) == 1)
 			break;
@@ -26,21 +26,19 @@ bool caller_has(fuse_req_t req, int capability)
 	return caps >> capability & 1;
 }
 
-bool caller_is_admin(fuse_req_t req)
+bool caller_is_admin(const struct request *request)
 {
-	return caller_has(req, CAP_SYS_ADMIN);
+	return caller_has(request, CAP_SYS_ADMIN);
 }
 
-/* those beyond are not seen */
-
-bool caller_is_in_group(fuse_req_t req, gid_t gid)
+bool caller_is_in_group(const struct request *request, gid_t gid)
 {
 	gid_t groups[GROUPS_ASKED];
 	int i, n;
 
-	if (fuse_req_ctx(req)->gid == gid)
+	if (request->gid == gid)
 		return true;
-	n = fuse_req_getgroups(req, GROUPS_ASKED, groups);
+	n = fuse_req_getgroups(request->req, GROUPS_ASKED, groups);
 	for (i = 0; i < n && i < GROUPS_ASKED; i++)
 		if (groups[i] == gid)
 			return true;

@@ -9,10 +9,10 @@
  * Has the caller @capability (CAP_SYS_ADMIN and the like)? A capability of a
  * caller that is not root here does not count.
  */
-bool caller_has(fuse_req_t req, int capability);
-bool caller_is_admin(fuse_req_t req);
+bool caller_has(const struct request *request, int capability);
+bool caller_is_admin(const struct request *request);
 
 /* Is the caller of the group @gid? Supplementary groups count. */
-bool caller_is_in_group(fuse_req_t req, gid_t gid);
+bool caller_is_in_group(const struct request *request, gid_t gid);
 
 #endif

@@ -224,7 +224,7 @@ static void find_dir(unsigned i)
 	name = name ? name + 1 : dir_paths[i];
 	dirs[i] = NULL;
 	if (dirs[i - 1] &&
-	    lookup_entry(fs, dirs[i - 1], name, NULL, &entry) == 0)
+	    lookup_entry(fs, NULL, dirs[i - 1], name, NULL, &entry) == 0)
 		dirs[i] = node_get(&fs->nodes, entry.ino);
 }
 
@@ -477,7 +477,8 @@ static void what_changes_quietly_is_not_cloned(void **unused)
 	assert_int_equal(mkdirat(root_fd(0), "only", 0755), 0);
 	set_back(root_fd(0), "only");
 	set_back(root_fd(0), "");
-	assert_int_equal(lookup_entry(fs, dirs[0], "only", NULL, &entry), 0);
+	assert_int_equal(lookup_entry(fs, NULL, dirs[0], "only", NULL, &entry),
+			 0);
 	dirs[1] = node_get(&fs->nodes, entry.ino);
 	shared->before[0] = seen(0);
 	shared->before[1] = seen(1);

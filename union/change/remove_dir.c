@@ -104,7 +104,8 @@ static struct node *hold_found(struct unionfs *fs, const struct hit *hits,
 	return node;
 }
 
-static int remove_now(struct unionfs *fs, struct node *parent, const char *name)
+static int remove_now(struct unionfs *fs, struct request *request,
+		      struct node *parent, const char *name)
 {
 	struct hit *hits;
 	int r, n = lookup_needed(fs, parent, name, &hits);
@@ -114,7 +115,7 @@ static int remove_now(struct unionfs *fs, struct node *parent, const char *name)
 	/* A copy left on a failed branch would be the directory once more. */
 	r = unionfs_may_have(parent, name) ? -EIO : 0;
 	if (r == 0)
-		replay_note_hit(&hits[0], name);
+		replay_note_hit(request, &hits[0], name);
 	if (r == 0)
 		r = remove_found(fs, hits, n, name);
 	if (r == 0)
@@ -136,23 +137,24 @@ static int end_again(struct unionfs *fs, struct hit *hits, int count,
 	return r;
 }
 
-int remove_dir(struct unionfs *fs, struct node *parent, const char *name)
+int remove_dir(struct unionfs *fs, struct request *request, struct node *parent,
+	       const char *name)
 {
 	struct dir_attr_lock turn;
 	struct node *node;
 	struct hit *hits = NULL;
 	int r, n = lookup_needed(fs, parent, name, &hits);
 
-	if (replay_went(hits, n, name))
+	if (replay_went(request, hits, n, name))
 		return end_again(fs, hits, n, name);
 	if (n < 0)
 		return n;
 	node = hold_found(fs, hits, n, name);
 	lookup_hits_done(hits, n);
 	if (!node)
-		return remove_now(fs, parent, name);
+		return remove_now(fs, request, parent, name);
 	dir_attr_lock_take(&turn, node->id);
-	r = remove_now(fs, parent, name);
+	r = remove_now(fs, request, parent, name);
 	dir_attr_lock_give(&turn);
 	node_let_go(&fs->nodes, node);
 	return r;

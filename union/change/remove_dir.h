@@ -13,7 +13,8 @@
  * 0; -ENOENT; -ENOTDIR; -ENOTEMPTY; -EIO: a failed branch may have it; or
  * another -errno of a branch.
  */
-int remove_dir(struct unionfs *fs, struct node *parent, const char *name);
+int remove_dir(struct unionfs *fs, struct request *request, struct node *parent,
+	       const char *name);
 
 /* Check that all copies of the directory @name are empty; else -ENOTEMPTY. */
 int remove_dir_check(const struct hit *hits, int count, const char *name);

@@ -69,7 +69,7 @@ static int make(void **state)
 		return 0;
 	name_filter_add(&fs, root, "d", 0);
 	if (mkdirat(root_fd(0), "d", 0755) < 0 ||
-	    lookup_entry(&fs, root, "d", NULL, &entry) < 0)
+	    lookup_entry(&fs, NULL, root, "d", NULL, &entry) < 0)
 		return -1;
 	dir = node_get(&fs.nodes, entry.ino);
 	return 0;
@@ -95,7 +95,7 @@ static void *remove_it(void *context)
 {
 	(void)context;
 	atomic_store(&waiter, gettid());
-	return (void *)(intptr_t)remove_dir(&fs, root, "d");
+	return (void *)(intptr_t)remove_dir(&fs, NULL, root, "d");
 }
 
 static void *clone_it(void *context)

@@ -9,6 +9,7 @@
 /* One rename: where a name was found and where it goes. */
 struct move {
 	struct unionfs *fs;
+	struct request *request;
 	struct node *from_dir, *to_dir;
 	const char *from_name, *to_name;
 	struct hit *from, *to;

@@ -8,17 +8,19 @@
 #include "union/branch/dir_fd.h"
 #include "union/state/reply_cache.h"
 
-static bool was_noted(enum reply_cache_note note, struct reply_cache_noted *ret)
+static bool was_noted(const struct request *request, enum reply_cache_note note,
+		      struct reply_cache_noted *ret)
 {
-	return reply_cache_noted(ret) && ret->note == note;
+	return reply_cache_noted(request, ret) && ret->note == note;
 }
 
-void replay_note_absent(struct unionfs *fs, struct node *dir, const char *name)
+void replay_note_absent(struct unionfs *fs, struct request *request,
+			struct node *dir, const char *name)
 {
 	struct hit *hits;
 	int n = 0;
 
-	if (!reply_cache_wants_note())
+	if (!reply_cache_wants_note(request))
 		return;
 	/* Else the kernel knows that the name is absent. */
 	if (fs->shared)
@@ -26,28 +28,30 @@ void replay_note_absent(struct unionfs *fs, struct node *dir, const char *name)
 	if (n > 0)
 		lookup_hits_done(hits, n);
 	if (n == 0)
-		reply_cache_note(REPLY_CACHE_ABSENT);
+		reply_cache_note(request, REPLY_CACHE_ABSENT);
 }
 
-bool replay_is_linked(int dirfd, const char *name, const struct handle *handle)
+bool replay_is_linked(const struct request *request, int dirfd,
+		      const char *name, const struct handle *handle)
 {
 	struct reply_cache_noted noted;
 	struct handle there;
 
-	return was_noted(REPLY_CACHE_ABSENT, &noted) &&
+	return was_noted(request, REPLY_CACHE_ABSENT, &noted) &&
 	       handle_get(dirfd, name, &there) == 0 &&
 	       handle_equal(&there, handle);
 }
 
 /* Find the file. 1: it is there; 0: it is not; or -errno. */
-static int find_made(struct unionfs *fs, struct node *parent, const char *name,
-		     mode_t type, struct placed *ret)
+static int find_made(struct unionfs *fs, const struct request *request,
+		     struct node *parent, const char *name, mode_t type,
+		     struct placed *ret)
 {
 	struct reply_cache_noted noted;
 	struct hit *hits;
 	int n, r = 0;
 
-	if (!name || !was_noted(REPLY_CACHE_ABSENT, &noted))
+	if (!name || !was_noted(request, REPLY_CACHE_ABSENT, &noted))
 		return 0;
 	n = lookup_all(fs, parent, name, &hits);
 	if (n <= 0)
@@ -62,26 +66,28 @@ static int find_made(struct unionfs *fs, struct node *parent, const char *name,
 	return r;
 }
 
-int replay_place(struct unionfs *fs, fuse_req_t req, struct node *parent,
-		 const struct to_place *what, mode_t type, struct placed *ret)
+int replay_place(struct unionfs *fs, struct request *request,
+		 struct node *parent, const struct to_place *what, mode_t type,
+		 struct placed *ret)
 {
-	int r = find_made(fs, parent, what->name, type, ret);
+	int r = find_made(fs, request, parent, what->name, type, ret);
 
 	if (r)
 		return r;
 	if (what->name)
-		replay_note_absent(fs, parent, what->name);
-	return place_new(fs, req, parent, what, ret);
+		replay_note_absent(fs, request, parent, what->name);
+	return place_new(fs, request, parent, what, ret);
 }
 
-void replay_note_hit(const struct hit *hit, const char *name)
+void replay_note_hit(struct request *request, const struct hit *hit,
+		     const char *name)
 {
 	struct handle handle;
 
 	/* Without a note a replay may fail, as if the file were gone. */
-	if (reply_cache_wants_note() &&
+	if (reply_cache_wants_note(request) &&
 	    handle_get(hit->fd->fd, name, &handle) == 0)
-		reply_cache_note_file(hit->dir->branch, &handle);
+		reply_cache_note_file(request, hit->dir->branch, &handle);
 }
 
 static bool is_noted(const struct hit *hit, const char *name,
@@ -94,12 +100,13 @@ static bool is_noted(const struct hit *hit, const char *name,
 		handle_equal(&there, &noted->handle));
 }
 
-bool replay_went(const struct hit *hits, int count, const char *name)
+bool replay_went(const struct request *request, const struct hit *hits,
+		 int count, const char *name)
 {
 	struct reply_cache_noted noted;
 	int i;
 
-	if (!was_noted(REPLY_CACHE_PRESENT, &noted))
+	if (!was_noted(request, REPLY_CACHE_PRESENT, &noted))
 		return false;
 	for (i = 0; i < count; i++)
 		if (is_noted(&hits[i], name, &noted))

@@ -15,28 +15,33 @@
 #include "union/view/lookup.h"
 
 /* Note that @name is absent, before it is made in @dir. */
-void replay_note_absent(struct unionfs *fs, struct node *dir, const char *name);
+void replay_note_absent(struct unionfs *fs, struct request *request,
+			struct node *dir, const char *name);
 
 /* Was the inode @handle given the @name in @dirfd already? */
-bool replay_is_linked(int dirfd, const char *name, const struct handle *handle);
+bool replay_is_linked(const struct request *request, int dirfd,
+		      const char *name, const struct handle *handle);
 
 /*
  * Call place_new(), unless the file was made already, of @type (S_IFMT bits).
  * Then @ret says where, its result is -1, and this returns 1. 0: the file is
  * made now; or -errno.
  */
-int replay_place(struct unionfs *fs, fuse_req_t req, struct node *parent,
-		 const struct to_place *what, mode_t type, struct placed *ret);
+int replay_place(struct unionfs *fs, struct request *request,
+		 struct node *parent, const struct to_place *what, mode_t type,
+		 struct placed *ret);
 
 /*
  * Note the first of @hits, found as @name, before it gets another name or none.
  */
-void replay_note_hit(const struct hit *hit, const char *name);
+void replay_note_hit(struct request *request, const struct hit *hit,
+		     const char *name);
 
 /*
  * Did that happen already? @hits is found as @name now; @count is as
  * lookup_needed() returned it.
  */
-bool replay_went(const struct hit *hits, int count, const char *name);
+bool replay_went(const struct request *request, const struct hit *hits,
+		 int count, const char *name);
 
 #endif

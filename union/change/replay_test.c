@@ -32,11 +32,11 @@
 #include "base/log.h"
 #include "union/branch/dir_fd.h"
 #include "union/branch/intent.h"
+#include "union/change/act_as.h"
 #include "union/change/clone_dir.h"
-#include "union/change/place.h"
 #include "union/change/rename_parts.h"
-#include "union/open/passthrough.h"
 #include "union/ops/ops.h"
+#include "union/ops/reply.h"
 #include "union/recover/handover.h"
 #include "union/recover/unionfs_life.h"
 #include "union/state/reply_cache.h"
@@ -100,14 +100,17 @@ static void branch_paths(char paths[2][80])
 static void serve(void *data, size_t length)
 {
 	struct fuse_buf buf = {.mem = data, .size = length};
+	struct request request = {0};
 
-	request_decode(data, length, &request_current);
-	request_adapt(data, length, &request_current);
+	request_decode(data, length, &request);
+	request_adapt(data, length, &request);
 	dir_fd_changes_begin();
-	if (reply_cache_begin(fs->reply_cache, &request_current,
+	request_serve(&request);
+	if (reply_cache_begin(fs->reply_cache, &request,
 			      fuse_session_fd(fs->session)))
 		fuse_session_process_buf(fs->session, &buf);
-	reply_cache_end();
+	request_serve(NULL);
+	reply_cache_end(&request);
 	dir_fd_changes_end();
 }
 
@@ -197,9 +200,8 @@ static void start_session(void)
 				       fs);
 	(void)snprintf(name, sizeof(name), "/dev/fd/%d", device);
 	check(fs->session && fuse_session_mount(fs->session, name) == 0);
-	check(passthrough_setup(
-		      fs, handover_device(fs, fuse_session_fd(fs->session))) ==
-	      0);
+	check(reply_setup(fs, handover_device(
+				      fs, fuse_session_fd(fs->session))) == 0);
 	in = act_body(header, FUSE_INIT, 0, sizeof(*in));
 	in->major = FUSE_KERNEL_VERSION;
 	in->minor = FUSE_KERNEL_MINOR_VERSION;
@@ -232,7 +234,7 @@ static void start_server(const struct act *act)
 	check(unionfs_init(fs, &err) == 0);
 	check(reply_cache_open(memory, MEMORY_SIZE, &server,
 			       &fs->reply_cache) == 0);
-	check(place_thread_setup() == 0);
+	check(act_as_thread_setup() == 0);
 	start_session();
 	if (act->lists)
 		open_root();

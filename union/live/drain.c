@@ -14,7 +14,7 @@
 #include "base/log.h"
 #include "union/branch/dir_fd.h"
 #include "union/branch/intent.h"
-#include "union/change/place.h"
+#include "union/change/act_as.h"
 #include "union/live/live_remove.h"
 #include "union/migrate/drain_dir.h"
 #include "union/migrate/drain_walk.h"
@@ -251,9 +251,9 @@ static void *thread_main(void *context)
 	struct drains *drains = context;
 	unsigned id;
 	bool any, pause;
-	int r = place_thread_setup();
+	int r = act_as_thread_setup();
 
-	place_thread_unlimited();
+	act_as_thread_unlimited();
 	if (r < 0)
 		log_warning("'%s': files that are moved may get a wrong mode "
 			    "for a moment",

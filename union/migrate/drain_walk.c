@@ -212,7 +212,7 @@ static int visit_dir(struct pass *pass, struct node *dir, int dir_fd,
 		return 0;
 	}
 	pthread_rwlock_rdlock(&fs->tree);
-	r = lookup_dir(fs, pass->walk->branch->id, fd, &entry);
+	r = lookup_dir(fs, NULL, pass->walk->branch->id, fd, &entry);
 	pthread_rwlock_unlock(&fs->tree);
 	if (r < 0)
 		return r == -ENOENT ? 0 : r;

@@ -41,7 +41,7 @@ static int add_name(struct search *s, int dirfd, const char *name)
 
 	if (r == 0) {
 		pthread_rwlock_rdlock(&s->fs->tree);
-		r = lookup_dir(s->fs, s->branch->id, dirfd, &entry);
+		r = lookup_dir(s->fs, NULL, s->branch->id, dirfd, &entry);
 		pthread_rwlock_unlock(&s->fs->tree);
 	}
 	if (r < 0) {

@@ -32,7 +32,7 @@ struct move_file {
 
 /*
  * Move a file, by a thread that serves no requests and has gone through
- * place_thread_setup(). After an error the file is where it was.
+ * act_as_thread_setup(). After an error the file is where it was.
  *
  * - 0;
  * - -EBUSY: the file or its directory is in use, try again later;

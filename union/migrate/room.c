@@ -10,7 +10,7 @@
 #include "base/log.h"
 #include "union/branch/branch_health.h"
 #include "union/branch/dir_fd.h"
-#include "union/change/place.h"
+#include "union/change/act_as.h"
 #include "union/migrate/drain_dir.h"
 #include "union/migrate/drain_walk.h"
 #include "union/sys/copy_data.h"
@@ -563,7 +563,7 @@ static void *thread_main(void *context)
 	int64_t next, ms;
 	struct timespec at;
 
-	if (place_thread_setup() < 0)
+	if (act_as_thread_setup() < 0)
 		log_warning("'%s': files that move to make room may get a "
 			    "wrong mode for a moment",
 			    room->fs->mountpoint);

@@ -30,14 +30,15 @@ static int done(void **state)
 	return 0;
 }
 
-struct request {
+struct wire_request {
 	struct fuse_in_header header;
 	uint8_t body[64];
 };
 
 static unsigned nodes_of(uint32_t opcode, size_t other_at, uint64_t ret[2])
 {
-	struct request request = {.header = {.opcode = opcode, .nodeid = 7}};
+	struct wire_request request = {
+		.header = {.opcode = opcode, .nodeid = 7}};
 	uint64_t other = 9;
 
 	memcpy(request.body + other_at, &other, sizeof(other));
@@ -64,7 +65,7 @@ static void a_request_names_its_nodes(void **state)
 
 static void one_that_is_cut_short_names_what_is_there(void **state)
 {
-	struct request request = {
+	struct wire_request request = {
 		.header = {.opcode = FUSE_RENAME, .nodeid = 7}};
 	uint64_t ids[2];
 

@@ -30,13 +30,13 @@ static uint64_t item_number(struct unionfs *fs, const struct dir_item *item)
 
 static int add_plain(struct dir_listing *list, const struct dir_item *item)
 {
-	struct stat st = {.st_ino = item_number(unionfs_of(list->req), item),
+	struct stat st = {.st_ino = item_number(list->request->fs, item),
 			  .st_mode = DTTOIF(item->type)};
 	size_t n, room = list->size - list->used;
 
 	if (strcmp(item->name, ".") == 0)
-		st.st_ino = unionfs_number(unionfs_of(list->req), list->node);
-	n = fuse_add_direntry(list->req, list->data + list->used, room,
+		st.st_ino = unionfs_number(list->request->fs, list->node);
+	n = fuse_add_direntry(list->request->req, list->data + list->used, room,
 			      item->name, &st, item->next);
 	if (n > room)
 		return 1;
@@ -46,35 +46,35 @@ static int add_plain(struct dir_listing *list, const struct dir_item *item)
 
 static int add_plus(struct dir_listing *list, const struct dir_item *item)
 {
-	struct unionfs *fs = unionfs_of(list->req);
+	struct unionfs *fs = list->request->fs;
 	size_t n, room = list->size - list->used;
 	struct fuse_entry_param entry;
 	int r;
 
-	if (fuse_add_direntry_plus(list->req, NULL, 0, item->name, NULL, 0) >
-	    room)
+	if (fuse_add_direntry_plus(list->request->req, NULL, 0, item->name,
+				   NULL, 0) > room)
 		return 1;
 	memset(&entry, 0, sizeof(entry));
 	entry.attr.st_ino = unionfs_number(fs, list->node);
 	entry.attr.st_mode = S_IFDIR;
 	if (!is_dot(item->name)) {
-		r = lookup_entry(fs, list->node, item->name,
+		r = lookup_entry(fs, list->request, list->node, item->name,
 				 fs->shared ? NULL : item->part->copy, &entry);
 		if (r == -ENOENT) /* or it moved to a lower branch */
-			r = lookup_entry(fs, list->node, item->name, NULL,
-					 &entry);
+			r = lookup_entry(fs, list->request, list->node,
+					 item->name, NULL, &entry);
 		if (r == -ENOENT)
 			return 0; /* removed since it was read */
 		if (r < 0) {
 			/* Only the name: a later lookup tells the error. */
 			memset(&entry, 0, sizeof(entry));
-			entry.attr.st_ino = item_number(unionfs_of(list->req),
+			entry.attr.st_ino = item_number(list->request->fs,
 							item);
 			entry.attr.st_mode = DTTOIF(item->type);
 		}
 	}
-	n = fuse_add_direntry_plus(list->req, list->data + list->used, room,
-				   item->name, &entry, item->next);
+	n = fuse_add_direntry_plus(list->request->req, list->data + list->used,
+				   room, item->name, &entry, item->next);
 	list->used += n;
 	return 0;
 }

@@ -25,7 +25,7 @@ struct dir_item {
 
 /* A reply being filled. */
 struct dir_listing {
-	fuse_req_t req;
+	struct request *request;
 	struct node *node; /* the directory */
 	bool plus;         /* with attributes, each name looked up */
 	char *data;        /* of @size bytes, @used of them filled */

@@ -57,7 +57,7 @@ static int read_stream(struct dir_listing *list, struct dir *dir,
 {
 	const struct dirent_wire *entry;
 	struct dir_item item = {.part = part};
-	struct branch *branch = branch_of(unionfs_of(list->req), part->copy);
+	struct branch *branch = branch_of(list->request->fs, part->copy);
 	enum mounted mounts = submount_inside(branch);
 	int r;
 
@@ -132,7 +132,7 @@ static int read_merge(struct dir_listing *list, struct dir *dir, int64_t offset)
 	int r = 0;
 
 	if (!offset || !dir->merge)
-		r = make_merge(unionfs_of(list->req), dir,
+		r = make_merge(list->request->fs, dir,
 			       list->node->id == NODE_ROOT_ID);
 	place = r < 0 ? 0 : merge_place(dir->merge, offset);
 	while (r == 0 && place < merge_count(dir->merge)) {
@@ -156,7 +156,7 @@ static int go_on_with_stream(struct dir_listing *list, struct dir *dir,
 		dir->outdated = true;
 	if (part)
 		return read_stream(list, dir, part, offset);
-	if (branch >= unionfs_of(list->req)->branches.count)
+	if (branch >= list->request->fs->branches.count)
 		return -EINVAL;
 	/* Names of a branch that left are elsewhere now: better twice than not
 	 * at all. */

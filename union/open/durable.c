@@ -66,17 +66,16 @@ static int sync_node(struct unionfs *fs, const struct node *node)
 	return r;
 }
 
-int durable_request(struct unionfs *fs)
+int durable_request(struct unionfs *fs, const struct request *request)
 {
-	const struct request_note *note = &request_current;
 	const struct node *node;
 	unsigned i;
 	int r = 0;
 
-	if (!is_wanted(fs, note->opcode))
+	if (!is_wanted(fs, request->opcode))
 		return 0;
-	for (i = 0; i < note->node_count && r == 0; i++) {
-		node = node_get(&fs->nodes, note->nodes[i]);
+	for (i = 0; i < request->node_count && r == 0; i++) {
+		node = node_get(&fs->nodes, request->nodes[i]);
 		if (node)
 			r = sync_node(fs, node);
 	}

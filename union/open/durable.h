@@ -14,7 +14,7 @@
  * it is one that does. Called before its answer, also when the request comes
  * again. 0 or -errno: then that is its answer.
  */
-int durable_request(struct unionfs *fs);
+int durable_request(struct unionfs *fs, const struct request *request);
 
 /* Make the data of the open file @fd durable likewise. */
 int durable_data(const struct unionfs *fs, int fd);

@@ -12,7 +12,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "union/branch/dir_fd.h"
-#include "union/change/place.h"
+#include "union/change/act_as.h"
 #include "union/migrate/drain_dir.h"
 #include "union/migrate/inode_paths.h"
 #include "union/migrate/move.h"
@@ -26,7 +26,7 @@
 
 struct waiting {
 	struct waiting *next;
-	fuse_req_t req;
+	struct request request; /* who asks, and how to answer */
 	struct full_wish wish;
 	uint64_t left[BRANCH_MAX / 64]; /* branches that are no good */
 	char data[];
@@ -162,7 +162,7 @@ bool full_must_leave(struct unionfs *fs, const struct node *node, uint64_t size)
 	branch = branch_of(fs, copy);
 	if (!atomic_load(&branch->passed_writers))
 		return false;
-	place_become_root();
+	act_as_root();
 	if (atomic_fetch_add(&branch->beside_passed, size) + size >=
 	    FULL_ASK_AGAIN) {
 		atomic_store(&branch->beside_passed, 0);
@@ -197,16 +197,16 @@ static int try_again(struct unionfs *fs, struct waiting *w)
 	struct move_lock_pass pass = move_lock_enter(&fs->move_lock, &id, 1);
 	const struct node *node = node_get(&fs->nodes, id);
 	struct full_wish *wish = &w->wish;
-	int fd = node ? open_file_fd(fs, node, &wish->info) : -ESTALE;
+	int fd = node ? open_file_fd(fs, NULL, node, &wish->info) : -ESTALE;
 	int r = fd < 0 ? fd : 0, durable = 0;
 	ssize_t n = 1;
 
 	/* Mapped pages come as root's, though another user may have written
 	 * them. */
 	if (wish->mapped)
-		place_become_nobody();
+		act_as_nobody();
 	else
-		place_become_spender(w->req);
+		act_as_spender(&w->request);
 
 	if (r == 0 && !wish->data &&
 	    fallocate(fd, wish->mode, wish->offset, wish->length) < 0)
@@ -219,7 +219,7 @@ static int try_again(struct unionfs *fs, struct waiting *w)
 		else
 			r = n < 0 ? -errno : -EIO;
 	}
-	place_become_root();
+	act_as_root();
 	if (fd >= 0 && (r == 0 || wish->done))
 		durable = durable_data(fs, fd);
 	if (durable < 0) {
@@ -300,11 +300,11 @@ static bool is_ending(struct full *full)
 static void answer(struct waiting *w, int r)
 {
 	if (r == 0 && !w->wish.data)
-		fuse_reply_err(w->req, 0);
+		fuse_reply_err(w->request.req, 0);
 	else if (w->wish.done)
-		fuse_reply_write(w->req, w->wish.done);
+		fuse_reply_write(w->request.req, w->wish.done);
 	else
-		fuse_reply_err(w->req, -r);
+		fuse_reply_err(w->request.req, -r);
 }
 
 /*
@@ -365,7 +365,7 @@ static void *thread_main(void *context)
 	struct full *full = context;
 	struct waiting *w;
 
-	if (place_thread_setup() < 0)
+	if (act_as_thread_setup() < 0)
 		log_warning("files that move from a full branch may get a "
 			    "wrong mode for a moment");
 	pthread_mutex_lock(&full->lock);
@@ -391,7 +391,8 @@ static void *thread_main(void *context)
 	return NULL;
 }
 
-bool full_help(struct unionfs *fs, fuse_req_t req, const struct full_wish *wish)
+bool full_help(struct unionfs *fs, struct request *request,
+	       const struct full_wish *wish)
 {
 	struct full *full = fs->full;
 	size_t size = wish->data ? wish->size : 0;
@@ -400,7 +401,11 @@ bool full_help(struct unionfs *fs, fuse_req_t req, const struct full_wish *wish)
 	if (!w)
 		return false;
 	w->next = NULL;
-	w->req = req;
+	w->request = (struct request){
+		.req = request->req,
+		.uid = request->uid,
+		.gid = request->gid,
+	};
 	w->wish = *wish;
 	memset(w->left, 0, sizeof(w->left));
 	if (wish->data)

@@ -79,7 +79,7 @@ bool full_can_help(struct unionfs *fs, const struct node *node, int r,
  * Take the request over, and answer it later. False: it is not taken over, for
  * want of memory.
  */
-bool full_help(struct unionfs *fs, fuse_req_t req,
+bool full_help(struct unionfs *fs, struct request *request,
 	       const struct full_wish *wish);
 
 #endif

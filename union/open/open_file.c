@@ -16,7 +16,7 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "union/branch/atime.h"
-#include "union/change/place.h"
+#include "union/change/act_as.h"
 #include "union/open/full.h"
 #include "union/open/open_record.h"
 #include "union/open/passthrough.h"
@@ -62,25 +62,25 @@ static bool must_see(struct unionfs *fs, const struct node *node,
  * they. Root remains root for a file that only root may change; in others root
  * is held to what they have.
  */
-static void become_backer(fuse_req_t req, int fd)
+static void become_backer(struct request *request, int fd)
 {
 	struct stat st;
 
-	if (fuse_req_ctx(req)->uid != 0)
-		place_become_spender(req);
+	if (request->uid != 0)
+		act_as_spender(request);
 	else if (fstat(fd, &st) < 0 || st.st_uid != 0 ||
 		 st.st_mode & (S_IWGRP | S_IWOTH))
-		place_become_nobody();
+		act_as_nobody();
 }
 
 /*
  * Choose how the file is used from now on. With the node locked, no file of it
  * open.
  */
-static int choose_way(fuse_req_t req, struct node *node, struct branch *branch,
-		      int fd, bool writes)
+static int choose_way(struct request *request, struct node *node,
+		      struct branch *branch, int fd, bool writes)
 {
-	struct unionfs *fs = unionfs_of(req);
+	struct unionfs *fs = request->fs;
 	int32_t id;
 	int r;
 
@@ -94,9 +94,9 @@ static int choose_way(fuse_req_t req, struct node *node, struct branch *branch,
 			node->passed = false;
 		return 0;
 	}
-	become_backer(req, fd);
+	become_backer(request, fd);
 	r = passthrough_open(fs, fd, &id);
-	place_become_root();
+	act_as_root();
 	if (r == 0) {
 		node->passed = true;
 		node->passthrough = true;
@@ -160,8 +160,8 @@ void open_file_close(struct unionfs *fs, struct node *node,
  * Count one more open file, new or known again. With the node locked. Returns
  * as unseen_begins().
  */
-static bool count_open(struct unionfs *fs, struct node *node,
-		       struct open_file *file)
+static bool count_open(struct unionfs *fs, const struct request *request,
+		       struct node *node, struct open_file *file)
 {
 	struct node_file *use = node_file(node);
 	const struct copy *copy = node_first(node);
@@ -179,21 +179,22 @@ static bool count_open(struct unionfs *fs, struct node *node,
 		room_writer_begin(fs->room, file->passed_writer, node,
 				  &file->writer);
 	}
-	return node->passthrough && unseen_begins(fs, node, file->read_write);
+	return node->passthrough &&
+	       unseen_begins(fs, request, node, file->read_write);
 }
 
 /*
  * Open again, by the branch's own mount, a file that was just made. Takes @fd.
  */
-static int open_to_read(const struct branch *branch, const struct node *node,
+static int open_to_read(const struct request *request,
+			const struct branch *branch, const struct node *node,
 			int fd, int flags)
 {
 	const struct copy *copy = node_first(node);
 	struct handle handle;
 	int own;
 
-	if (!atime_is_own(branch) || !copy ||
-	    request_current.opcode != FUSE_CREATE)
+	if (!atime_is_own(branch) || !copy || request->opcode != FUSE_CREATE)
 		return fd;
 	handle = copy_handle(copy);
 	own = atime_open(branch, &handle,
@@ -204,10 +205,11 @@ static int open_to_read(const struct branch *branch, const struct node *node,
 	return own;
 }
 
-int open_file_new(fuse_req_t req, struct node *node, int fd, bool appends,
-		  struct fuse_file_info *info, int32_t *ret_backing)
+int open_file_new(struct request *request, struct node *node, int fd,
+		  bool appends, struct fuse_file_info *info,
+		  int32_t *ret_backing)
 {
-	struct unionfs *fs = unionfs_of(req);
+	struct unionfs *fs = request->fs;
 	struct branch *branch = branch_of(fs, node_first(node));
 	struct node_file *use = node_file(node);
 	struct open_file *file = malloc(sizeof(*file));
@@ -218,30 +220,30 @@ int open_file_new(fuse_req_t req, struct node *node, int fd, bool appends,
 		fd_close(fd);
 		return -ENOMEM;
 	}
-	fd = open_to_read(branch, node, fd, info->flags);
+	fd = open_to_read(request, branch, node, fd, info->flags);
 	atomic_init(&file->use.references, 1);
 	file->use.free = free_file;
 	file->fd = fd;
 	file->read_write = (info->flags & O_ACCMODE) == O_RDWR;
 	file->writes = (info->flags & O_ACCMODE) != O_RDONLY;
 	file->quiet = info->flags & O_NOATIME;
-	file->root = fuse_req_ctx(req)->uid == 0;
+	file->root = request->uid == 0;
 	file->seen = file->writes && fs->syncs;
 	file->writer.branch = NULL;
 	file->appends = appends;
 	file->moves = use->moves;
 	info->fh = open_table_add(&fs->opened, file);
-	reply_cache_gains_file(info->fh);
+	reply_cache_gains_file(request, info->fh);
 	if (!info->fh)
 		r = -ENOMEM;
 	node_lock(&fs->nodes, node);
 	if (r == 0 && !use->opens)
-		r = choose_way(req, node, branch, fd, file->writes);
+		r = choose_way(request, node, branch, fd, file->writes);
 	else if (r == 0 && node->passthrough && file->writes &&
 		 full_is_near(fs, branch, fd))
 		file->seen = true;
 	if (r == 0) {
-		forgets = count_open(fs, node, file);
+		forgets = count_open(fs, request, node, file);
 		open_record_new(fs, info->fh, node,
 				(file->read_write ? STATE_OPEN_READS : 0) |
 					(file->writes ? STATE_OPEN_WRITES : 0) |
@@ -257,7 +259,7 @@ int open_file_new(fuse_req_t req, struct node *node, int fd, bool appends,
 	info->keep_cache = !node->passthrough && !fs->shared;
 	node_unlock(&fs->nodes, node);
 	if (r < 0) {
-		reply_cache_gains_file(0);
+		reply_cache_gains_file(request, 0);
 		open_table_remove(&fs->opened, info->fh);
 		fd_close(fd);
 		free(file);
@@ -292,7 +294,7 @@ static int reopen_file(struct unionfs *fs, const struct node *node,
 		mode |= O_NOATIME;
 	if (file->appends)
 		mode |= O_APPEND;
-	place_become_root();
+	act_as_root();
 	node_lock(&fs->nodes, node);
 	if (file->moves != node_moves(node) || file->fd < 0) {
 		r = fd = unionfs_open(fs, node, mode | O_NOFOLLOW);
@@ -327,7 +329,7 @@ int open_file_restore(struct unionfs *fs, uint64_t number, struct node *node,
 	file->seen = flags & STATE_OPEN_SEEN;
 	file->appends = flags & STATE_OPEN_APPENDS;
 	file->moves = node_moves(node);
-	(void)count_open(fs, node, file); /* nobody is told now */
+	(void)count_open(fs, NULL, node, file); /* nobody is told now */
 	return 0;
 }
 
@@ -339,8 +341,8 @@ void open_file_drop(struct unionfs *fs, uint64_t number, struct node *node)
 		open_file_close(fs, node, &info);
 }
 
-int open_file_fd(struct unionfs *fs, const struct node *node,
-		 const struct fuse_file_info *info)
+int open_file_fd(struct unionfs *fs, struct request *request,
+		 const struct node *node, const struct fuse_file_info *info)
 {
 	struct open_file *file = open_file_of(fs, info);
 	const struct copy *copy = node_first(node);
@@ -348,7 +350,7 @@ int open_file_fd(struct unionfs *fs, const struct node *node,
 
 	if (!file) /* its caller was answered, and closed it meanwhile */
 		return -EBADF;
-	request_uses(&file->use);
+	request_uses(request, &file->use);
 	if (copy)
 		request_touches_branch(copy->branch);
 	r = file->moves == node_moves(node) && file->fd >= 0

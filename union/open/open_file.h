@@ -43,8 +43,9 @@ static inline struct open_file *open_file_of(const struct unionfs *fs,
  * @appends. The reply is to be sent with the backing id returned in
  * @ret_backing. 0 or -errno.
  */
-int open_file_new(fuse_req_t req, struct node *node, int fd, bool appends,
-		  struct fuse_file_info *info, int32_t *ret_backing);
+int open_file_new(struct request *request, struct node *node, int fd,
+		  bool appends, struct fuse_file_info *info,
+		  int32_t *ret_backing);
 void open_file_close(struct unionfs *fs, struct node *node,
 		     const struct fuse_file_info *info);
 
@@ -52,8 +53,8 @@ void open_file_close(struct unionfs *fs, struct node *node,
  * Return the descriptor of the open file @info of @node; it is opened anew when
  * the file has moved to another branch since. Or -errno.
  */
-int open_file_fd(struct unionfs *fs, const struct node *node,
-		 const struct fuse_file_info *info);
+int open_file_fd(struct unionfs *fs, struct request *request,
+		 const struct node *node, const struct fuse_file_info *info);
 
 /*
  * Note that bytes of the file @node have just changed; length 0: all from

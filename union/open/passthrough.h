@@ -2,9 +2,7 @@
 /*
  * FUSE passthrough (Linux 6.9+): the kernel reads, writes and maps the branch's
  * file itself, without us. libfuse knows of passthrough from 3.17 on. With any
- * version (3.14 and later) all replies go by our own function,
- * fuse_session_custom_io(). That function notes them, and sets in them what
- * libfuse does not. Numbers are those of linux/fuse.h, protocol 7.40.
+ * version (3.14 and later) ops/reply.h sets in replies what libfuse does not.
  *
  * Rules of the kernel (fs/fuse/iomode.c, 6.18): all open files of an inode are
  * passed through, or none (but for direct I/O). All of them name the same
@@ -15,14 +13,9 @@
 
 #include "union/view/unionfs.h"
 
-/*
- * Talk to the kernel by @fd (taken). After the session's mount, before its
- * first request. 0 or -errno.
+/* Learn from the flags of FUSE_INIT whether passthrough is wanted and offered.
  */
-int passthrough_setup(struct unionfs *fs, int fd);
-
-/* Learn, in the session's init, whether passthrough is offered and wanted. */
-void passthrough_init(struct unionfs *fs);
+void passthrough_init(struct unionfs *fs, uint64_t offered);
 
 /*
  * Name @fd (O_PATH will do) to the kernel. @ret > 0. -ELOOP, -EPERM,
@@ -32,12 +25,5 @@ int passthrough_open(struct unionfs *fs, int fd, int32_t *ret);
 
 /* Give back @backing_id; files open by it go on. */
 void passthrough_close(struct unionfs *fs, int32_t backing_id);
-
-/*
- * Reply as fuse_reply_open() does, or with an @entry as fuse_reply_create(),
- * for a file that is passed through to @backing_id, or is not (0).
- */
-int passthrough_reply(fuse_req_t req, const struct fuse_entry_param *entry,
-		      struct fuse_file_info *info, int32_t backing_id);
 
 #endif

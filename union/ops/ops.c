@@ -1,97 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "union/ops/ops.h"
 
-#include <errno.h>
-#include <sys/stat.h>
-#include <sys/xattr.h>
-
-#include "base/cleanup.h"
-#include "union/change/caller.h"
-#include "union/change/place.h"
-#include "union/open/durable.h"
 #include "union/open/passthrough.h"
-#include "union/ops/dot_union.h"
-#include "union/state/reply_cache.h"
-#include "union/state/request.h"
-#include "union/sys/proc_path.h"
 #include "union/view/unseen.h"
-
-struct node *op_node(fuse_req_t req, fuse_ino_t ino)
-{
-	struct node *node = node_get(&unionfs_of(req)->nodes, ino);
-
-	if (node && !node_is_failed(node))
-		return node;
-	/* The control file has attributes only. */
-	fuse_reply_err(req, node ? EIO : ino == DOT_UNION_ID ? EPERM : ESTALE);
-	return NULL;
-}
-
-void op_reply(fuse_req_t req, int r)
-{
-	if (r >= 0)
-		r = durable_request(unionfs_of(req));
-	fuse_reply_err(req, r < 0 ? -r : 0);
-}
-
-void op_reply_entry(fuse_req_t req, int r, const struct fuse_entry_param *entry)
-{
-	if (r < 0) {
-		fuse_reply_err(req, -r);
-		return;
-	}
-	r = durable_request(unionfs_of(req));
-	if (r < 0) {
-		reply_cache_gains_nothing();
-		if (entry->ino)
-			node_forget(&unionfs_of(req)->nodes, entry->ino, 1);
-		fuse_reply_err(req, -r);
-		return;
-	}
-	/* The kernel did not take the reply (its caller was interrupted): so
-	 * the lookup does not count. */
-	if (fuse_reply_entry(req, entry) < 0 && entry->ino)
-		node_forget(&unionfs_of(req)->nodes, entry->ino, 1);
-}
-
-int op_kill_privileges(fuse_req_t req, fuse_ino_t ino, int fd, gid_t group)
-{
-	char path[PROC_PATH_MAX];
-	bool has_capability;
-	struct stat st;
-	mode_t kill = 0;
-
-	if (fstat(fd, &st) < 0)
-		return -errno;
-	if (!S_ISREG(st.st_mode))
-		return 0;
-	proc_path(path, fd, "");
-	/* An empty capability counts as none, and stays, as the kernel has
-	 * it. */
-	has_capability = getxattr(path, "security.capability", NULL, 0) > 0;
-	if (!has_capability && !(st.st_mode & (S_ISUID | S_ISGID)))
-		return 0;
-	place_become_root(); /* a writing thread may be another user:
-			      * place_keep() */
-	if (has_capability && removexattr(path, "security.capability") < 0 &&
-	    errno != ENODATA && errno != EOPNOTSUPP)
-		return -errno;
-	if (st.st_mode & S_ISUID)
-		kill |= S_ISUID;
-	if (group == OP_GROUP_NOW)
-		group = st.st_gid;
-	if (st.st_mode & S_ISGID &&
-	    (st.st_mode & S_IXGRP || !caller_is_in_group(req, group)))
-		kill |= S_ISGID;
-	if (!kill)
-		return 0;
-	if (chmod(path, st.st_mode & 07777 & ~kill) < 0)
-		return -errno;
-	/* The kernel expects another size and other times, not this. */
-	(void)fuse_lowlevel_notify_inval_inode(unionfs_of(req)->session, ino,
-					       -1, 0);
-	return 0;
-}
 
 /*
  * Choose what the union needs of the kernel. All of it is in the 32 bits that
@@ -122,11 +33,12 @@ static uint32_t capabilities(const struct unionfs *fs, uint32_t capable,
 static void op_init(void *context, struct fuse_conn_info *conn)
 {
 	struct unionfs *fs = context;
+	uint64_t offered = request_served()->init_flags;
 
 	conn->want = capabilities(fs, conn->capable, conn->want);
-	passthrough_init(fs);
+	passthrough_init(fs, offered);
 	fs->told_of_writes = conn->proto_minor >= UNSEEN_PROTO_MINOR;
-	fs->expires = request_current.init_flags & REQUEST_EXPIRE_ONLY;
+	fs->expires = offered & REQUEST_EXPIRE_ONLY;
 	if (fs->ready)
 		fs->ready(fs);
 }

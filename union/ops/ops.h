@@ -9,24 +9,11 @@
 #define UNION_OPS_H
 
 #include "union/migrate/room.h"
-#include "union/state/request_use.h"
+#include "union/ops/reply.h"
 #include "union/view/unionfs.h"
 
 /* All of them. */
 extern const struct fuse_lowlevel_ops unionfs_ops;
-
-/*
- * Get the node of a request. NULL, and an error is replied. -ESTALE: there is
- * no such node; -EIO: all copies of it are on failed branches.
- */
-struct node *op_node(fuse_req_t req, fuse_ino_t ino);
-
-/* Reply with an entry or with the error @r (0 or -errno). */
-void op_reply_entry(fuse_req_t req, int r,
-		    const struct fuse_entry_param *entry);
-
-/* Reply with no more than success or the error @r. */
-void op_reply(fuse_req_t req, int r);
 
 /*
  * Clear setuid, setgid and file capabilities: somebody who may not keep them
@@ -36,7 +23,8 @@ void op_reply(fuse_req_t req, int r);
  * @group  of the file, before the change; or OP_GROUP_NOW
  */
 #define OP_GROUP_NOW ((gid_t)-1)
-int op_kill_privileges(fuse_req_t req, fuse_ino_t ino, int fd, gid_t group);
+int op_kill_privileges(struct request *request, fuse_ino_t ino, int fd,
+		       gid_t group);
 
 /* ops_lookup.c */
 void op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name);

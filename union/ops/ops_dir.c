@@ -13,8 +13,9 @@
 
 void op_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *info)
 {
-	struct unionfs *fs = unionfs_of(req);
-	struct node *node = op_node(req, ino);
+	struct request *request = request_of(req);
+	struct unionfs *fs = request->fs;
+	struct node *node = op_node(request, ino);
 	struct dir *dir;
 	int r;
 
@@ -22,14 +23,14 @@ void op_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *info)
 		return;
 	dir = open_dir_new(fs, node);
 	if (!dir) {
-		fuse_reply_err(req, ENOMEM);
+		fuse_reply_err(request->req, ENOMEM);
 		return;
 	}
 	dir->quiet = info->flags & O_NOATIME;
 	r = dir_parts_open(fs, node, dir);
 	if (r == 0) {
 		info->fh = open_table_add(&fs->opened, dir);
-		reply_cache_gains_file(info->fh);
+		reply_cache_gains_file(request, info->fh);
 		r = info->fh ? 0 : -ENOMEM;
 	}
 	if (r == 0)
@@ -38,47 +39,49 @@ void op_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *info)
 					(dir->quiet ? STATE_OPEN_QUIET : 0));
 	if (r < 0) {
 		request_use_drop(&dir->use);
-		op_reply(req, r);
+		op_reply(request, r);
 		return;
 	}
 	/* The kernel may keep the list: it sees every change of it. */
 	info->cache_readdir = !fs->shared && !dir->lacking;
 	info->keep_cache = !fs->shared;
-	if (fuse_reply_open(req, info) < 0)
+	if (fuse_reply_open(request->req, info) < 0)
 		open_dir_close(fs, info);
 }
 
 void op_releasedir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *info)
 {
+	struct request *request = request_of(req);
 	(void)ino; /* failed or not */
-	open_dir_close(unionfs_of(req), info);
-	fuse_reply_err(req, 0);
+	open_dir_close(request->fs, info);
+	fuse_reply_err(request->req, 0);
 }
 
 void op_fsyncdir(fuse_req_t req, fuse_ino_t ino, int datasync,
 		 struct fuse_file_info *info)
 {
-	struct dir *dir = open_dir_of(unionfs_of(req), info);
+	struct request *request = request_of(req);
+	struct dir *dir = open_dir_of(request->fs, info);
 	int r = 0;
 
 	(void)ino;
 	if (!dir) {
-		fuse_reply_err(req, EBADF);
+		fuse_reply_err(request->req, EBADF);
 		return;
 	}
-	request_uses(&dir->use);
+	request_uses(request, &dir->use);
 	pthread_mutex_lock(&dir->lock);
 	if (!dir->count)
 		r = dir_parts_open(dir->fs, dir->node, dir);
 	if (r == 0)
 		r = dir_parts_sync(dir->fs, dir->node, dir, datasync);
 	pthread_mutex_unlock(&dir->lock);
-	op_reply(req, r);
+	op_reply(request, r);
 }
 
 static int list_parts(struct dir_listing *list, struct dir *dir, int64_t offset)
 {
-	struct unionfs *fs = unionfs_of(list->req);
+	struct unionfs *fs = list->request->fs;
 	int r = dir->count ? 0 : dir_parts_open(fs, list->node, dir);
 
 	if (r == 0)
@@ -95,11 +98,11 @@ static int list_parts(struct dir_listing *list, struct dir *dir, int64_t offset)
 
 static void reply_list(struct dir_listing *list, struct dir *dir, off_t offset)
 {
-	fuse_req_t req = list->req;
+	struct request *request = list->request;
 	int r;
 
 	if (!list->data || offset < 0) {
-		fuse_reply_err(req, list->data ? EINVAL : ENOMEM);
+		fuse_reply_err(request->req, list->data ? EINVAL : ENOMEM);
 		return;
 	}
 	pthread_mutex_lock(&dir->lock);
@@ -108,28 +111,28 @@ static void reply_list(struct dir_listing *list, struct dir *dir, off_t offset)
 	pthread_mutex_unlock(&dir->lock);
 	/* An error after some entries comes again at the next call. */
 	if (r < 0 && !list->used)
-		op_reply(req, r);
+		op_reply(request, r);
 	else
-		fuse_reply_buf(req, list->data, list->used);
+		fuse_reply_buf(request->req, list->data, list->used);
 }
 
-static void list_dir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset,
-		     const struct fuse_file_info *info, bool plus)
+static void list_dir(struct request *request, fuse_ino_t ino, size_t size,
+		     off_t offset, const struct fuse_file_info *info, bool plus)
 {
-	struct dir_listing list = {.req = req,
-				   .node = op_node(req, ino),
+	struct dir_listing list = {.request = request,
+				   .node = op_node(request, ino),
 				   .plus = plus,
 				   .size = size};
 	struct dir *dir;
 
 	if (!list.node)
 		return;
-	dir = open_dir_of(unionfs_of(req), info);
+	dir = open_dir_of(request->fs, info);
 	if (!dir) {
-		fuse_reply_err(req, EBADF);
+		fuse_reply_err(request->req, EBADF);
 		return;
 	}
-	request_uses(&dir->use);
+	request_uses(request, &dir->use);
 	list.data = malloc(size);
 	reply_list(&list, dir, offset);
 	free(list.data);
@@ -138,11 +141,13 @@ static void list_dir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset,
 void op_readdir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset,
 		struct fuse_file_info *info)
 {
-	list_dir(req, ino, size, offset, info, false);
+	struct request *request = request_of(req);
+	list_dir(request, ino, size, offset, info, false);
 }
 
 void op_readdirplus(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset,
 		    struct fuse_file_info *info)
 {
-	list_dir(req, ino, size, offset, info, true);
+	struct request *request = request_of(req);
+	list_dir(request, ino, size, offset, info, true);
 }

@@ -16,8 +16,8 @@
 /*
  * Look up "." of an inode that the kernel knows only by a handle it gave out.
  */
-static int lookup_self(struct unionfs *fs, struct node *node,
-		       struct fuse_entry_param *ret)
+static int lookup_self(struct unionfs *fs, struct request *request,
+		       struct node *node, struct fuse_entry_param *ret)
 {
 	struct copy *copy = node_first(node);
 	struct node_found found;
@@ -27,7 +27,7 @@ static int lookup_self(struct unionfs *fs, struct node *node,
 	if (!copy)
 		return -ESTALE;
 	memset(ret, 0, sizeof(*ret));
-	r = unionfs_attr(fs, node, &ret->attr, &ret->attr_timeout);
+	r = unionfs_attr(fs, request, node, &ret->attr, &ret->attr_timeout);
 	if (r < 0)
 		return r;
 	/* The file was removed, and nobody has it: else the kernel would not
@@ -39,15 +39,15 @@ static int lookup_self(struct unionfs *fs, struct node *node,
 	r = node_intern(&fs->nodes, node->type, node->ino, &found, 1, &same);
 	if (r < 0)
 		return r;
-	reply_cache_gains_node(same->id);
+	reply_cache_gains_node(request, same->id);
 	ret->ino = same->id;
 	ret->generation = lookup_generation(same);
 	ret->entry_timeout = fs->timeout;
 	return 0;
 }
 
-static int lookup_parent(struct unionfs *fs, struct node *node,
-			 struct fuse_entry_param *ret)
+static int lookup_parent(struct unionfs *fs, struct request *request,
+			 struct node *node, struct fuse_entry_param *ret)
 {
 	struct copy *copy = node_first(node);
 	auto_dir_fd struct dir_fd *dir = NULL;
@@ -57,12 +57,12 @@ static int lookup_parent(struct unionfs *fs, struct node *node,
 	if (r < 0)
 		return r;
 	if (node->id == NODE_ROOT_ID)
-		return lookup_self(fs, node, ret);
+		return lookup_self(fs, request, node, ret);
 	up = openat(dir->fd, "..", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (up < 0)
 		return -errno;
 	pthread_rwlock_rdlock(&fs->tree);
-	r = lookup_dir(fs, copy->branch, up, ret);
+	r = lookup_dir(fs, request, copy->branch, up, ret);
 	pthread_rwlock_unlock(&fs->tree);
 	return r;
 }
@@ -71,8 +71,8 @@ static int lookup_parent(struct unionfs *fs, struct node *node,
  * Look up a directory that an earlier mount knew by one of its copies: the
  * others are found.
  */
-static int lookup_saved_dir(struct unionfs *fs, struct node *node,
-			    struct fuse_entry_param *ret)
+static int lookup_saved_dir(struct unionfs *fs, struct request *request,
+			    struct node *node, struct fuse_entry_param *ret)
 {
 	struct copy *copy = node_first(node);
 	auto_dir_fd struct dir_fd *dir = NULL;
@@ -81,7 +81,7 @@ static int lookup_saved_dir(struct unionfs *fs, struct node *node,
 	if (r < 0)
 		return r;
 	pthread_rwlock_rdlock(&fs->tree);
-	r = lookup_dir(fs, copy->branch, dir->fd, ret);
+	r = lookup_dir(fs, request, copy->branch, dir->fd, ret);
 	pthread_rwlock_unlock(&fs->tree);
 	return r == -ENOENT ? -ESTALE : r;
 }
@@ -97,9 +97,10 @@ static bool is_saved_dir(const struct node *node)
  * may have forgotten the inode, and another thread may serve its FORGET just
  * now.
  */
-static void lookup_of_handle(fuse_req_t req, fuse_ino_t ino, bool parent)
+static void lookup_of_handle(struct request *request, fuse_ino_t ino,
+			     bool parent)
 {
-	struct unionfs *fs = unionfs_of(req);
+	struct unionfs *fs = request->fs;
 	struct node *node = node_hold_id(&fs->nodes, ino);
 	struct fuse_entry_param entry;
 	int r;
@@ -109,12 +110,13 @@ static void lookup_of_handle(fuse_req_t req, fuse_ino_t ino, bool parent)
 	else if (node_is_failed(node))
 		r = -EIO;
 	else
-		r = parent               ? lookup_parent(fs, node, &entry)
-		    : is_saved_dir(node) ? lookup_saved_dir(fs, node, &entry)
-					 : lookup_self(fs, node, &entry);
+		r = parent ? lookup_parent(fs, request, node, &entry)
+		    : is_saved_dir(node)
+			    ? lookup_saved_dir(fs, request, node, &entry)
+			    : lookup_self(fs, request, node, &entry);
 	if (node)
 		node_let_go(&fs->nodes, node);
-	op_reply_entry(req, r, &entry);
+	op_reply_entry(request, r, &entry);
 }
 
 static int lookup_dot_union(const struct unionfs *fs,
@@ -129,17 +131,18 @@ static int lookup_dot_union(const struct unionfs *fs,
 
 void op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 {
-	struct unionfs *fs = unionfs_of(req);
+	struct request *request = request_of(req);
+	struct unionfs *fs = request->fs;
 	struct fuse_entry_param entry;
 	struct node *node;
 	int r;
 
 	atomic_fetch_add_explicit(&fs->stats->lookups, 1, memory_order_relaxed);
 	if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0) {
-		lookup_of_handle(req, parent, name[1]);
+		lookup_of_handle(request, parent, name[1]);
 		return;
 	}
-	node = op_node(req, parent);
+	node = op_node(request, parent);
 	if (!node)
 		return;
 	if (dot_union_is(node, name))
@@ -147,7 +150,7 @@ void op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 	else if (unionfs_hidden(node, name))
 		r = -ENOENT;
 	else {
-		r = lookup_entry(fs, node, name, NULL, &entry);
+		r = lookup_entry(fs, request, node, name, NULL, &entry);
 		name_filter_learn(fs, node);
 	}
 	if (r == -ENOENT) {
@@ -156,58 +159,62 @@ void op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 		entry.entry_timeout = fs->timeout;
 		r = 0;
 	}
-	op_reply_entry(req, r, &entry);
+	op_reply_entry(request, r, &entry);
 }
 
 void op_forget(fuse_req_t req, fuse_ino_t ino, uint64_t count)
 {
-	node_forget(&unionfs_of(req)->nodes, ino, count);
-	fuse_reply_none(req);
+	struct request *request = request_of(req);
+	node_forget(&request->fs->nodes, ino, count);
+	fuse_reply_none(request->req);
 }
 
 void op_forget_multi(fuse_req_t req, size_t count,
 		     struct fuse_forget_data *forgets)
 {
+	struct request *request = request_of(req);
 	size_t i;
 
 	for (i = 0; i < count; i++)
-		node_forget(&unionfs_of(req)->nodes, forgets[i].ino,
+		node_forget(&request->fs->nodes, forgets[i].ino,
 			    forgets[i].nlookup);
-	fuse_reply_none(req);
+	fuse_reply_none(request->req);
 }
 
 void op_readlink(fuse_req_t req, fuse_ino_t ino)
 {
-	struct node *node = op_node(req, ino);
+	struct request *request = request_of(req);
+	struct node *node = op_node(request, ino);
 	auto_close int fd = -1;
 	char target[PATH_MAX];
 	ssize_t n;
 
 	if (!node)
 		return;
-	fd = unionfs_open_link(unionfs_of(req), node);
+	fd = unionfs_open_link(request->fs, node);
 	if (fd < 0) {
-		op_reply(req, fd);
+		op_reply(request, fd);
 		return;
 	}
 	n = readlinkat(fd, "", target, sizeof(target) - 1);
 	if (n < 0) {
-		fuse_reply_err(req, errno);
+		fuse_reply_err(request->req, errno);
 		return;
 	}
 	target[n] = '\0';
-	fuse_reply_readlink(req, target);
+	fuse_reply_readlink(request->req, target);
 }
 
 void op_statfs(fuse_req_t req, fuse_ino_t ino)
 {
+	struct request *request = request_of(req);
 	struct statvfs space;
-	const struct unionfs *fs = unionfs_of(req);
+	const struct unionfs *fs = request->fs;
 	int r = branch_table_statvfs(&fs->branches, fs->statfs_ignore, &space);
 
 	(void)ino;
 	if (r < 0)
-		op_reply(req, r);
+		op_reply(request, r);
 	else
-		fuse_reply_statfs(req, &space);
+		fuse_reply_statfs(request->req, &space);
 }

@@ -9,6 +9,7 @@
 #include "base/cleanup.h"
 #include "union/branch/branch_health.h"
 #include "union/branch/dir_fd.h"
+#include "union/change/act_as.h"
 #include "union/change/clone_dir.h"
 #include "union/change/orphan_begin.h"
 #include "union/change/place.h"
@@ -56,21 +57,22 @@ static int make_symlink(void *context, int dirfd)
  * Count @change new directories in @dir. A request that comes again may have
  * been counted before: then the count is forgotten.
  */
-static void end_subdirs(struct unionfs *fs, struct node *dir, int change)
+static void end_subdirs(struct unionfs *fs, struct request *request,
+			struct node *dir, int change)
 {
 	struct reply_cache_noted noted;
 
 	subdirs_end(fs, dir, change);
-	if (reply_cache_noted(&noted))
+	if (reply_cache_noted(request, &noted))
 		subdirs_forget(fs, dir);
 }
 
 /* @type: S_IFMT bits. */
-static void make_thing(fuse_req_t req, fuse_ino_t parent, place_make *make,
-		       mode_t type, struct thing *new)
+static void make_thing(struct request *request, fuse_ino_t parent,
+		       place_make *make, mode_t type, struct thing *new)
 {
-	struct unionfs *fs = unionfs_of(req);
-	struct node *dir = op_node(req, parent);
+	struct unionfs *fs = request->fs;
+	struct node *dir = op_node(request, parent);
 	struct fuse_entry_param entry;
 	struct placed placed;
 	bool again;
@@ -82,57 +84,62 @@ static void make_thing(fuse_req_t req, fuse_ino_t parent, place_make *make,
 		subdirs_begin(fs, dir);
 	r = unionfs_hidden(dir, new->name)
 		    ? -EPERM
-		    : replay_place(fs, req, dir,
+		    : replay_place(fs, request, dir,
 				   &(struct to_place){new->function, make, new,
 						      new->name},
 				   type, &placed);
 	if (type == S_IFDIR)
-		end_subdirs(fs, dir, r >= 0);
+		end_subdirs(fs, request, dir, r >= 0);
 	if (r < 0) {
-		op_reply(req, r);
+		op_reply(request, r);
 		return;
 	}
 	again = r == 1;
-	r = lookup_made(fs, placed.branch, placed.dir->fd, new->name, &entry);
+	r = lookup_made(fs, request, placed.branch, placed.dir->fd, new->name,
+			&entry);
 	dir_fd_put(placed.dir);
 	if (r == 0 && type == S_IFDIR && !again)
 		name_filter_begin(fs, node_get(&fs->nodes, entry.ino),
 				  placed.branch);
 	if (r == 0 && new->function == POLICY_MKDIR)
 		place_everywhere(fs, dir, node_get(&fs->nodes, entry.ino));
-	op_reply_entry(req, r, &entry);
+	op_reply_entry(request, r, &entry);
 }
 
 void op_mknod(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode,
 	      dev_t device)
 {
+	struct request *request = request_of(req);
 	struct thing new = {POLICY_MKNOD, name, NULL, mode, device};
 
 	mode_t type = mode & S_IFMT;
 
-	make_thing(req, parent, make_node, type ? type : S_IFREG, &new);
+	make_thing(request, parent, make_node, type ? type : S_IFREG, &new);
 }
 
 void op_mkdir(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode)
 {
+	struct request *request = request_of(req);
 	struct thing new = {POLICY_MKDIR, .name = name, .mode = mode};
 
-	make_thing(req, parent, make_dir, S_IFDIR, &new);
+	make_thing(request, parent, make_dir, S_IFDIR, &new);
 }
 
 void op_symlink(fuse_req_t req, const char *target, fuse_ino_t parent,
 		const char *name)
 {
+	struct request *request = request_of(req);
 	struct thing new = {POLICY_SYMLINK, .name = name, .target = target};
 
-	make_thing(req, parent, make_symlink, S_IFLNK, &new);
+	make_thing(request, parent, make_symlink, S_IFLNK, &new);
 }
 
 /* Link the file on its own branch, whatever the policy says. */
-static int link_file(fuse_req_t req, const struct node *node, struct node *dir,
-		     const char *name, struct fuse_entry_param *entry)
+static int link_file(struct request *request, const struct node *node,
+		     struct node *dir, const char *name,
+		     struct fuse_entry_param *entry)
 {
-	struct unionfs *fs = unionfs_of(req);
+	struct unionfs *fs = request->fs;
 	struct copy *copy = node_first(node);
 	auto_dir_fd struct dir_fd *into = NULL;
 	auto_close int fd = -1;
@@ -149,30 +156,31 @@ static int link_file(fuse_req_t req, const struct node *node, struct node *dir,
 	if (r < 0)
 		return r;
 	name_filter_add(fs, dir, name, copy->branch);
-	replay_note_absent(fs, dir, name);
+	replay_note_absent(fs, request, dir, name);
 	naming_begin(dir);
-	place_become_spender(req);
+	act_as_spender(request);
 	do
 		r = linkat(fd, "", into->fd, name, AT_EMPTY_PATH) < 0 ? -errno
 								      : 0;
-	while (place_insists(req, r));
-	place_become_root();
+	while (act_as_unlimited(request, r));
+	act_as_root();
 	naming_end(dir, r == 0);
-	if (r == -EEXIST && replay_is_linked(into->fd, name, &handle))
+	if (r == -EEXIST && replay_is_linked(request, into->fd, name, &handle))
 		r = 0;
 	(void)branch_report(branch_of(fs, copy), r);
 	if (r < 0 && branch_usable(copy->branch))
 		name_filter_remove(fs, dir, name, copy->branch);
 	if (r < 0)
 		return r;
-	return lookup_made(fs, copy->branch, into->fd, name, entry);
+	return lookup_made(fs, request, copy->branch, into->fd, name, entry);
 }
 
 void op_link(fuse_req_t req, fuse_ino_t ino, fuse_ino_t new_parent,
 	     const char *new_name)
 {
-	struct node *node = op_node(req, ino);
-	struct node *dir = node ? op_node(req, new_parent) : NULL;
+	struct request *request = request_of(req);
+	struct node *node = op_node(request, ino);
+	struct node *dir = node ? op_node(request, new_parent) : NULL;
 	struct fuse_entry_param entry;
 	int r;
 
@@ -180,8 +188,8 @@ void op_link(fuse_req_t req, fuse_ino_t ino, fuse_ino_t new_parent,
 		return;
 	r = unionfs_hidden(dir, new_name)
 		    ? -EPERM
-		    : link_file(req, node, dir, new_name, &entry);
-	op_reply_entry(req, r, &entry);
+		    : link_file(request, node, dir, new_name, &entry);
+	op_reply_entry(request, r, &entry);
 }
 
 static int unlink_one(struct unionfs *fs, const struct hit *hit,
@@ -198,8 +206,8 @@ static int unlink_one(struct unionfs *fs, const struct hit *hit,
  * that a crash in between leaves the union as it was. By a policy other than
  * that of all copies only the seen one goes, and the next appears.
  */
-static int unlink_hits(struct unionfs *fs, const struct hit *hits, int count,
-		       const char *name)
+static int unlink_hits(struct unionfs *fs, struct request *request,
+		       const struct hit *hits, int count, const char *name)
 {
 	bool all = policy_of(&fs->policies, POLICY_UNLINK)->choice ==
 		   POLICY_ALL;
@@ -215,7 +223,7 @@ static int unlink_hits(struct unionfs *fs, const struct hit *hits, int count,
 	}
 	if (r < 0)
 		return r;
-	replay_note_hit(&hits[0], name);
+	replay_note_hit(request, &hits[0], name);
 	orphan_begin(fs, &hits[0], name, &bury);
 	naming_begin(copy_node(hits[0].dir));
 	for (i = all ? count - 1 : 0; i >= 0 && r == 0; i--)
@@ -229,8 +237,9 @@ static int unlink_hits(struct unionfs *fs, const struct hit *hits, int count,
 
 void op_unlink(fuse_req_t req, fuse_ino_t parent, const char *name)
 {
-	struct unionfs *fs = unionfs_of(req);
-	struct node *dir = op_node(req, parent);
+	struct request *request = request_of(req);
+	struct unionfs *fs = request->fs;
+	struct node *dir = op_node(request, parent);
 	struct hit *hits = NULL;
 	bool again;
 	int n, r = 0;
@@ -239,24 +248,26 @@ void op_unlink(fuse_req_t req, fuse_ino_t parent, const char *name)
 		return;
 	n = unionfs_hidden(dir, name) ? -ENOENT
 				      : lookup_needed(fs, dir, name, &hits);
-	again = replay_went(hits, n, name);
+	again = replay_went(request, hits, n, name);
 	if (n > 0) {
-		r = again ? 0 : unlink_hits(fs, hits, n, name);
+		r = again ? 0 : unlink_hits(fs, request, hits, n, name);
 		lookup_hits_done(hits, n);
 	}
-	op_reply(req, n < 0 && !again ? n : r);
+	op_reply(request, n < 0 && !again ? n : r);
 }
 
 void op_rmdir(fuse_req_t req, fuse_ino_t parent, const char *name)
 {
-	struct unionfs *fs = unionfs_of(req);
-	struct node *dir = op_node(req, parent);
+	struct request *request = request_of(req);
+	struct unionfs *fs = request->fs;
+	struct node *dir = op_node(request, parent);
 	int r;
 
 	if (!dir)
 		return;
 	subdirs_begin(fs, dir);
-	r = unionfs_hidden(dir, name) ? -ENOENT : remove_dir(fs, dir, name);
-	end_subdirs(fs, dir, r == 0 ? -1 : 0);
-	op_reply(req, r);
+	r = unionfs_hidden(dir, name) ? -ENOENT
+				      : remove_dir(fs, request, dir, name);
+	end_subdirs(fs, request, dir, r == 0 ? -1 : 0);
+	op_reply(request, r);
 }

@@ -20,34 +20,34 @@
 #include "union/view/lookup.h"
 #include "union/view/unseen.h"
 
-static int truncate_open(fuse_req_t req, const struct node *node, int fd,
-			 int flags)
+static int truncate_open(struct request *request, const struct node *node,
+			 int fd, int flags)
 {
 	auto_close int writable = -1;
 	int r;
 
 	if ((flags & O_ACCMODE) == O_RDONLY) {
-		fd = writable = unionfs_open(unionfs_of(req), node, O_WRONLY);
+		fd = writable = unionfs_open(request->fs, node, O_WRONLY);
 		if (fd < 0)
 			return fd;
 	}
 	if (ftruncate(fd, 0) < 0)
 		return -errno;
-	open_file_changed(unionfs_of(req), node, 0, 0);
-	r = request_current.kills_privileges
-		    ? op_kill_privileges(req, node->id, fd, OP_GROUP_NOW)
+	open_file_changed(request->fs, node, 0, 0);
+	r = request->kills_privileges
+		    ? op_kill_privileges(request, node->id, fd, OP_GROUP_NOW)
 		    : 0;
-	return r < 0 ? r : durable_data(unionfs_of(req), fd);
+	return r < 0 ? r : durable_data(request->fs, fd);
 }
 
 /*
  * Open the file of @node. On an append-only file (chattr +a) writers may do no
  * more than append.
  */
-static int open_node(fuse_req_t req, const struct node *node, int flags,
-		     bool *ret_appends)
+static int open_node(struct request *request, const struct node *node,
+		     int flags, bool *ret_appends)
 {
-	struct unionfs *fs = unionfs_of(req);
+	struct unionfs *fs = request->fs;
 	bool writes = (flags & O_ACCMODE) != O_RDONLY || flags & O_TRUNC;
 	struct copy *copy = node_first(node);
 	auto_close int fd = -1;
@@ -64,26 +64,28 @@ static int open_node(fuse_req_t req, const struct node *node, int flags,
 				  (flags & OPEN_FILE_FLAGS) | O_APPEND |
 					  O_NOFOLLOW);
 	if (fd >= 0 && flags & O_TRUNC)
-		r = truncate_open(req, node, fd, flags);
+		r = truncate_open(request, node, fd, flags);
 	return r < 0 ? r : take_fd(&fd);
 }
 
 void op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *info)
 {
-	struct unionfs *fs = unionfs_of(req);
-	struct node *node = op_node(req, ino);
+	struct request *request = request_of(req);
+	struct unionfs *fs = request->fs;
+	struct node *node = op_node(request, ino);
 	int32_t backing_id;
 	bool appends;
 	int fd, r;
 
 	if (!node)
 		return;
-	fd = open_node(req, node, info->flags, &appends);
+	fd = open_node(request, node, info->flags, &appends);
 	r = fd < 0 ? fd
-		   : open_file_new(req, node, fd, appends, info, &backing_id);
+		   : open_file_new(request, node, fd, appends, info,
+				   &backing_id);
 	if (r < 0)
-		op_reply(req, r);
-	else if (passthrough_reply(req, NULL, info, backing_id) < 0)
+		op_reply(request, r);
+	else if (op_reply_open(request, NULL, info, backing_id) < 0)
 		open_file_close(fs, node, info);
 }
 
@@ -128,12 +130,13 @@ static int open_made(const struct creation *new, struct placed *placed)
 	return 0;
 }
 
-static int place_file(struct unionfs *fs, fuse_req_t req, struct node *dir,
-		      struct creation *new, struct placed *ret)
+static int place_file(struct unionfs *fs, struct request *request,
+		      struct node *dir, struct creation *new,
+		      struct placed *ret)
 {
 	const struct to_place what = {POLICY_CREATE, make_file, new,
 				      new->unnamed ? NULL : new->name};
-	int r = replay_place(fs, req, dir, &what, S_IFREG, ret);
+	int r = replay_place(fs, request, dir, &what, S_IFREG, ret);
 
 	return r == 1 ? open_made(new, ret) : r;
 }
@@ -157,14 +160,15 @@ static void keep_unnamed(struct unionfs *fs, const struct node *node)
 }
 
 /* Give the new file a node and an open file: it is the union's now. */
-static int adopt(fuse_req_t req, const struct placed *placed,
+static int adopt(struct request *request, const struct placed *placed,
 		 struct fuse_file_info *info, struct fuse_entry_param *entry,
 		 int32_t *ret_backing)
 {
-	struct unionfs *fs = unionfs_of(req);
-	bool unnamed = request_current.unnamed;
+	struct unionfs *fs = request->fs;
+	bool unnamed = request->unnamed;
 	struct node *node;
-	int r = lookup_made(fs, placed->branch, placed->result, "", entry);
+	int r = lookup_made(fs, request, placed->branch, placed->result, "",
+			    entry);
 
 	if (r < 0) {
 		fd_close(placed->result);
@@ -173,9 +177,10 @@ static int adopt(fuse_req_t req, const struct placed *placed,
 	node = node_get(&fs->nodes, entry->ino);
 	if (unnamed)
 		keep_unnamed(fs, node);
-	r = open_file_new(req, node, placed->result, false, info, ret_backing);
+	r = open_file_new(request, node, placed->result, false, info,
+			  ret_backing);
 	if (r < 0) {
-		reply_cache_gains_nothing();
+		reply_cache_gains_nothing(request);
 		node_forget(&fs->nodes, entry->ino, 1);
 	}
 	return r;
@@ -184,10 +189,10 @@ static int adopt(fuse_req_t req, const struct placed *placed,
 void op_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode,
 	       struct fuse_file_info *info)
 {
-	struct unionfs *fs = unionfs_of(req);
-	struct node *dir = op_node(req, parent), *node;
-	struct creation new = {name, mode, info->flags,
-			       request_current.unnamed};
+	struct request *request = request_of(req);
+	struct unionfs *fs = request->fs;
+	struct node *dir = op_node(request, parent), *node;
+	struct creation new = {name, mode, info->flags, request->unnamed};
 	struct fuse_entry_param entry;
 	struct placed placed;
 	int32_t backing_id;
@@ -197,31 +202,31 @@ void op_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode,
 		return;
 	r = !new.unnamed &&unionfs_hidden(dir, name) ? -EPERM : 0;
 	if (r == 0)
-		r = place_file(fs, req, dir, &new, &placed);
+		r = place_file(fs, request, dir, &new, &placed);
 	if (r < 0) {
-		op_reply(req, r);
+		op_reply(request, r);
 		return;
 	}
 	atomic_fetch_add(&fs->stats->creates, 1);
-	r = adopt(req, &placed, info, &entry, &backing_id);
+	r = adopt(request, &placed, info, &entry, &backing_id);
 	dir_fd_put(placed.dir);
 	if (r < 0) {
-		op_reply(req, r);
+		op_reply(request, r);
 		return;
 	}
 	node = node_get(&fs->nodes, entry.ino);
-	entry.attr_timeout = unionfs_attr_timeout(fs, node);
+	entry.attr_timeout = unionfs_attr_timeout(fs, request, node);
 	if (entry.attr_timeout == 0)
 		entry.attr_timeout = unseen_keep_new(fs);
-	r = durable_request(fs);
+	r = durable_request(fs, request);
 	if (r < 0) {
-		reply_cache_gains_nothing();
+		reply_cache_gains_nothing(request);
 		open_file_close(fs, node, info);
 		node_forget(&fs->nodes, entry.ino, 1);
-		op_reply(req, r);
+		op_reply(request, r);
 		return;
 	}
-	if (passthrough_reply(req, &entry, info, backing_id) < 0) {
+	if (op_reply_open(request, &entry, info, backing_id) < 0) {
 		open_file_close(fs, node, info);
 		node_forget(&fs->nodes, entry.ino, 1);
 	}
@@ -229,14 +234,15 @@ void op_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode,
 
 void op_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *info)
 {
-	struct unionfs *fs = unionfs_of(req);
+	struct request *request = request_of(req);
+	struct unionfs *fs = request->fs;
 	struct node *node = node_get(&fs->nodes, ino); /* failed or not */
 
 	if (!node) {
-		fuse_reply_err(req, ESTALE);
+		fuse_reply_err(request->req, ESTALE);
 		return;
 	}
 	if (open_file_of(fs, info))
 		open_file_close(fs, node, info);
-	fuse_reply_err(req, 0);
+	fuse_reply_err(request->req, 0);
 }

@@ -223,7 +223,7 @@ static int rename_found(const struct move *m)
 		r = check_whole(m);
 	if (r < 0)
 		return r;
-	replay_note_hit(&m->from[0], m->from_name);
+	replay_note_hit(m->request, &m->from[0], m->from_name);
 	if (has_copies(m))
 		return m->flags & RENAME_EXCHANGE ? rename_exchange(m)
 						  : rename_dir(m);
@@ -292,10 +292,10 @@ static bool was_done(const struct move *m)
 	bool done;
 	int n;
 
-	if (!reply_cache_noted(&noted))
+	if (!reply_cache_noted(m->request, &noted))
 		return false;
 	n = lookup_needed(m->fs, m->from_dir, m->from_name, &hits);
-	done = replay_went(hits, n, m->from_name);
+	done = replay_went(m->request, hits, n, m->from_name);
 	if (n > 0)
 		lookup_hits_done(hits, n);
 	if (done) {
@@ -333,15 +333,17 @@ int rename_name(struct move *m)
 void op_rename(fuse_req_t req, fuse_ino_t parent, const char *name,
 	       fuse_ino_t new_parent, const char *new_name, unsigned flags)
 {
-	struct move m = {.fs = unionfs_of(req),
-			 .from_dir = op_node(req, parent),
+	struct request *request = request_of(req);
+	struct move m = {.fs = request->fs,
+			 .request = request,
+			 .from_dir = op_node(request, parent),
 			 .from_name = name,
 			 .to_name = new_name,
 			 .flags = flags};
 
 	if (!m.from_dir)
 		return;
-	m.to_dir = op_node(req, new_parent);
+	m.to_dir = op_node(request, new_parent);
 	if (m.to_dir)
-		op_reply(req, rename_name(&m));
+		op_reply(request, rename_name(&m));
 }

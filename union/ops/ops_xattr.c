@@ -17,6 +17,7 @@
 #include "base/cleanup.h"
 #include "union/branch/branch_health.h"
 #include "union/branch/dir_fd.h"
+#include "union/change/act_as.h"
 #include "union/change/caller.h"
 #include "union/change/place.h"
 #include "union/node/dir_attr_lock.h"
@@ -214,15 +215,15 @@ static int change_all(struct unionfs *fs, const struct node *node,
  * A new access ACL clears setgid where the caller is not of the group and not
  * root. The branch knows only that we are root.
  */
-static int kill_setgid(fuse_req_t req, const struct node *node)
+static int kill_setgid(struct request *request, const struct node *node)
 {
-	struct unionfs *fs = unionfs_of(req);
+	struct unionfs *fs = request->fs;
 	struct place_of_xattr place;
 	struct copy *copy;
 	struct stat st;
 	int r = 0;
 
-	if (fuse_req_ctx(req)->uid == 0)
+	if (request->uid == 0)
 		return 0;
 	for (copy = node_first(node); copy && r == 0; copy = copy_next(copy)) {
 		if (unionfs_writable(fs, copy) < 0 ||
@@ -230,7 +231,7 @@ static int kill_setgid(fuse_req_t req, const struct node *node)
 			continue;
 		if (stat(place.path, &st) < 0 ||
 		    (st.st_mode & S_ISGID &&
-		     !caller_is_in_group(req, st.st_gid) &&
+		     !caller_is_in_group(request, st.st_gid) &&
 		     chmod(place.path, st.st_mode & 07777 & ~S_ISGID) < 0))
 			r = -errno;
 		place_done(&place);
@@ -238,19 +239,19 @@ static int kill_setgid(fuse_req_t req, const struct node *node)
 	return r;
 }
 
-static int change_and_kill(fuse_req_t req, const struct node *node,
+static int change_and_kill(struct request *request, const struct node *node,
 			   const struct change *change)
 {
 	int r;
 
-	place_become_spender(req);
+	act_as_spender(request);
 	do
-		r = change_all(unionfs_of(req), node, change);
-	while (place_insists(req, r));
-	place_become_root();
+		r = change_all(request->fs, node, change);
+	while (act_as_unlimited(request, r));
+	act_as_root();
 	if (r == 0 && change->value &&
 	    strcmp(change->name, "system.posix_acl_access") == 0)
-		r = kill_setgid(req, node);
+		r = kill_setgid(request, node);
 	return r;
 }
 
@@ -258,33 +259,33 @@ static int change_and_kill(fuse_req_t req, const struct node *node,
  * Note whether the attribute is there, for a change that fails when it is done
  * twice. See reply_cache.h.
  */
-static void note_before(struct unionfs *fs, const struct node *node,
-			struct change *change)
+static void note_before(struct unionfs *fs, struct request *request,
+			const struct node *node, struct change *change)
 {
 	bool makes = change->value && change->flags & XATTR_CREATE;
 	struct reply_cache_noted noted;
 	ssize_t n;
 
-	change->again = reply_cache_noted(&noted);
-	if (!reply_cache_wants_note() || (change->value && !makes))
+	change->again = reply_cache_noted(request, &noted);
+	if (!reply_cache_wants_note(request) || (change->value && !makes))
 		return;
 	n = get_value(fs, node, change->name, NULL, 0);
 	if (makes ? n == -ENODATA : n >= 0)
-		reply_cache_note(makes ? REPLY_CACHE_ABSENT
-				       : REPLY_CACHE_PRESENT);
+		reply_cache_note(request, makes ? REPLY_CACHE_ABSENT
+						: REPLY_CACHE_PRESENT);
 }
 
-static int change_node(fuse_req_t req, const struct node *node,
+static int change_node(struct request *request, const struct node *node,
 		       struct change *change)
 {
 	struct dir_attr_lock turn;
 	int r;
 
-	note_before(unionfs_of(req), node, change);
+	note_before(request->fs, request, node, change);
 	if (!S_ISDIR(node->type))
-		return change_and_kill(req, node, change);
+		return change_and_kill(request, node, change);
 	dir_attr_lock_take(&turn, node->id);
-	r = change_and_kill(req, node, change);
+	r = change_and_kill(request, node, change);
 	dir_attr_lock_give(&turn);
 	return r;
 }
@@ -292,22 +293,23 @@ static int change_node(fuse_req_t req, const struct node *node,
 void op_setxattr(fuse_req_t req, fuse_ino_t ino, const char *name,
 		 const char *value, size_t size, int flags)
 {
+	struct request *request = request_of(req);
 	struct change change = {name, value, size, flags, false};
 	struct node *node;
 	int r;
 
 	if (ino == DOT_UNION_ID) {
-		op_reply(req,
-			 dot_union_set(unionfs_of(req), name, value, size));
+		op_reply(request,
+			 dot_union_set(request->fs, name, value, size));
 		return;
 	}
-	node = op_node(req, ino);
+	node = op_node(request, ino);
 	if (!node)
 		return;
 	r = is_ours(name) || explain_has(name)
 		    ? -EPERM
-		    : change_node(req, node, &change);
-	op_reply(req, r);
+		    : change_node(request, node, &change);
+	op_reply(request, r);
 }
 
 static void note_removed(struct unionfs *fs, struct node *node,
@@ -322,8 +324,9 @@ static void note_removed(struct unionfs *fs, struct node *node,
 
 void op_removexattr(fuse_req_t req, fuse_ino_t ino, const char *name)
 {
-	struct unionfs *fs = unionfs_of(req);
-	struct node *node = op_node(req, ino);
+	struct request *request = request_of(req);
+	struct unionfs *fs = request->fs;
+	struct node *node = op_node(request, ino);
 	struct change change = {.name = name};
 	int r;
 
@@ -331,30 +334,31 @@ void op_removexattr(fuse_req_t req, fuse_ino_t ino, const char *name)
 		return;
 	r = is_ours(name) || explain_has(name)
 		    ? -EPERM
-		    : change_node(req, node, &change);
+		    : change_node(request, node, &change);
 	if (r == 0)
 		note_removed(fs, node, name);
-	op_reply(req, r);
+	op_reply(request, r);
 }
 
 /* @size 0: the caller only asks for the length. */
-static void reply_value(fuse_req_t req, const char *value, ssize_t length,
-			size_t size)
+static void reply_value(struct request *request, const char *value,
+			ssize_t length, size_t size)
 {
 	if (length < 0)
-		op_reply(req, (int)length);
+		op_reply(request, (int)length);
 	else if (!size)
-		fuse_reply_xattr(req, (size_t)length);
+		fuse_reply_xattr(request->req, (size_t)length);
 	else if ((size_t)length > size)
-		fuse_reply_err(req, ERANGE);
+		fuse_reply_err(request->req, ERANGE);
 	else
-		fuse_reply_buf(req, value, (size_t)length);
+		fuse_reply_buf(request->req, value, (size_t)length);
 }
 
 /* Reply with our own text and free it. */
-static void reply_text(fuse_req_t req, char *text, ssize_t length, size_t size)
+static void reply_text(struct request *request, char *text, ssize_t length,
+		       size_t size)
 {
-	reply_value(req, text, length, size);
+	reply_value(request, text, length, size);
 	free(text);
 }
 
@@ -369,7 +373,8 @@ static bool asks_before_a_write(const char *name, size_t size)
 
 void op_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size)
 {
-	struct unionfs *fs = unionfs_of(req);
+	struct request *request = request_of(req);
+	struct unionfs *fs = request->fs;
 	auto_free char *value = NULL;
 	struct node *node;
 	char *text = NULL;
@@ -377,29 +382,29 @@ void op_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size)
 
 	if (ino == DOT_UNION_ID) {
 		n = dot_union_get(fs, name, &text);
-		reply_text(req, text, n, size);
+		reply_text(request, text, n, size);
 		return;
 	}
-	node = op_node(req, ino);
+	node = op_node(request, ino);
 	if (!node)
 		return;
 	if (explain_has(name)) {
 		n = explain_get(fs, node, name, &text);
-		reply_text(req, text, n, size);
+		reply_text(request, text, n, size);
 		return;
 	}
 	value = size ? malloc(size) : NULL;
 	if (size && !value) {
-		fuse_reply_err(req, ENOMEM);
+		fuse_reply_err(request->req, ENOMEM);
 	} else if (is_ours(name) ||
 		   (fs->hides_capabilities &&
 		    strcmp(name, "security.capability") == 0)) {
-		fuse_reply_err(req, ENODATA);
+		fuse_reply_err(request->req, ENODATA);
 	} else {
 		n = get_value(fs, node, name, value, size);
 		if (n != -ENODATA || !asks_before_a_write(name, size) ||
-		    !room_holds(fs->room, req, node))
-			reply_value(req, value, n, size);
+		    !room_holds(fs->room, request->req, node))
+			reply_value(request, value, n, size);
 	}
 }
 
@@ -407,7 +412,8 @@ void op_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size)
  * Take our names, and those that are not for the caller, out of a list; return
  * its new length.
  */
-static ssize_t filter_names(fuse_req_t req, char *names, ssize_t length)
+static ssize_t filter_names(struct request *request, char *names,
+			    ssize_t length)
 {
 	ssize_t at = 0, kept = 0, size;
 	int admin = -1; /* not asked yet */
@@ -418,7 +424,7 @@ static ssize_t filter_names(fuse_req_t req, char *names, ssize_t length)
 			continue;
 		if (strncmp(names + at, "trusted.", 8) == 0) {
 			if (admin < 0)
-				admin = caller_is_admin(req);
+				admin = caller_is_admin(request);
 			if (!admin)
 				continue;
 		}
@@ -430,6 +436,7 @@ static ssize_t filter_names(fuse_req_t req, char *names, ssize_t length)
 
 void op_listxattr(fuse_req_t req, fuse_ino_t ino, size_t size)
 {
+	struct request *request = request_of(req);
 	auto_free char *names = NULL;
 	struct place_of_xattr place;
 	struct node *node;
@@ -438,20 +445,20 @@ void op_listxattr(fuse_req_t req, fuse_ino_t ino, size_t size)
 
 	if (ino == DOT_UNION_ID) {
 		n = dot_union_list(&names);
-		reply_value(req, names, n, size);
+		reply_value(request, names, n, size);
 		return;
 	}
-	node = op_node(req, ino);
+	node = op_node(request, ino);
 	if (!node)
 		return;
 	names = malloc(XATTR_LIST_MAX);
-	r = names ? shown_place(unionfs_of(req), node, &place) : -ENOMEM;
+	r = names ? shown_place(request->fs, node, &place) : -ENOMEM;
 	if (r < 0) {
-		op_reply(req, r);
+		op_reply(request, r);
 		return;
 	}
 	n = listxattr(place.path, names, XATTR_LIST_MAX);
-	n = n < 0 ? -errno : filter_names(req, names, n);
+	n = n < 0 ? -errno : filter_names(request, names, n);
 	place_done(&place);
-	reply_value(req, names, n, size);
+	reply_value(request, names, n, size);
 }

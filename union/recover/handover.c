@@ -22,6 +22,7 @@
 #include "union/node/node_lost.h"
 #include "union/open/open_record.h"
 #include "union/open/passthrough.h"
+#include "union/ops/reply.h"
 #include "union/recover/leaked_backing_ids.h"
 #include "union/recover/unfinished.h"
 #include "union/state/death_pipe.h"
@@ -381,6 +382,7 @@ static void close_unused_backing(struct unionfs *fs)
 int handover_replay_init(struct unionfs *fs)
 {
 	const struct state_header *header;
+	struct request request = {0};
 	struct fuse_buf buf = {0};
 
 	if (!fs->state || fuse_fd < 0)
@@ -395,9 +397,10 @@ int handover_replay_init(struct unionfs *fs)
 	if (!buf.mem)
 		return -ENOMEM;
 	memcpy(buf.mem, header->init, STATE_INIT_MAX);
-	request_decode(buf.mem, buf.size, &request_current);
+	request_decode(buf.mem, buf.size, &request);
+	request_serve(&request);
 	fuse_session_process_buf(fs->session, &buf);
-	request_current = (struct request_note){0};
+	request_serve(NULL);
 	free(buf.mem);
 	return 0;
 }

@@ -28,8 +28,8 @@
 #include "union/node/node_restore.h"
 #include "union/open/open_file.h"
 #include "union/open/open_record.h"
-#include "union/open/passthrough.h"
 #include "union/ops/ops.h"
+#include "union/ops/reply.h"
 #include "union/recover/handover.h"
 #include "union/state/fd_store.h"
 #include "union/state/request.h"
@@ -75,7 +75,7 @@ static void check(bool right)
 		_exit(3);
 }
 
-struct request {
+struct wire_request {
 	struct fuse_in_header header;
 	struct fuse_init_in init;
 };
@@ -108,9 +108,8 @@ static void start_session(void)
 				      &fs);
 	(void)snprintf(name, sizeof(name), "/dev/fd/%d", device[1]);
 	check(fs.session && fuse_session_mount(fs.session, name) == 0);
-	check(passthrough_setup(
-		      &fs, handover_device(&fs, fuse_session_fd(fs.session))) ==
-	      0);
+	check(reply_setup(&fs, handover_device(
+				       &fs, fuse_session_fd(fs.session))) == 0);
 }
 
 /* From here on the server's steps are counted. */
@@ -123,15 +122,18 @@ static void let_trace(void)
 static void serve(struct fuse_in_header *header)
 {
 	struct fuse_buf buf = {.mem = header, .size = header->len};
+	struct request request = {0};
 
-	request_decode(header, header->len, &request_current);
-	state_note_request(&fs, header, header->len);
+	request_decode(header, header->len, &request);
+	state_note_request(&fs, &request, header, header->len);
+	request_serve(&request);
 	fuse_session_process_buf(fs.session, &buf);
+	request_serve(NULL);
 }
 
-static void fill_init(struct request *request)
+static void fill_init(struct wire_request *request)
 {
-	*request = (struct request){
+	*request = (struct wire_request){
 		.header = {.len = sizeof(request->header) +
 				  sizeof(request->init),
 			   .opcode = FUSE_INIT,
@@ -143,7 +145,7 @@ static void fill_init(struct request *request)
 
 static void serve_init(void)
 {
-	struct request request;
+	struct wire_request request;
 
 	begin(false);
 	start_session();

@@ -8,12 +8,12 @@
 
 #include "base/log.h"
 #include "union/branch/dir_fd.h"
-#include "union/change/place.h"
+#include "union/change/act_as.h"
+#include "union/ops/reply.h"
 #include "union/serve/pending_names.h"
 #include "union/serve/watchdog.h"
 #include "union/state/fuse_connection.h"
 #include "union/state/reply_cache.h"
-#include "union/state/request.h"
 #include "union/state/stuck_server.h"
 #include "union/view/state_note.h"
 
@@ -31,9 +31,10 @@ struct fuse_threads {
  * May a killed server still be at the request, or at another that makes the
  * same name? Its call would come to pass beside the one made here.
  */
-static bool is_pending(const struct fuse_buf *buf)
+static bool is_pending(const struct request *request,
+		       const struct fuse_buf *buf)
 {
-	uint64_t unique = request_current.unique;
+	uint64_t unique = request->unique;
 
 	return (unique & REPLY_CACHE_RESENT &&
 		stuck_server_serves(unique & ~REPLY_CACHE_RESENT) &&
@@ -41,67 +42,74 @@ static bool is_pending(const struct fuse_buf *buf)
 	       pending_names_has(buf->mem, buf->size);
 }
 
-static void serve_once(const struct unionfs *fs, const struct fuse_buf *buf)
+static void serve_once(const struct unionfs *fs, struct request *request,
+		       const struct fuse_buf *buf)
 {
-	if (is_pending(buf))
+	if (is_pending(request, buf)) {
 		fuse_connection_answer(fuse_session_fd(fs->session),
-				       request_current.unique, -EIO);
-	else
-		fuse_session_process_buf(fs->session, buf);
+				       request->unique, -EIO);
+		return;
+	}
+	request_serve(request);
+	fuse_session_process_buf(fs->session, buf);
+	request_serve(NULL);
 }
 
-static void process(const struct unionfs *fs, const struct fuse_buf *buf)
+static void process(const struct unionfs *fs, struct request *request,
+		    const struct fuse_buf *buf)
 {
-	bool told = dir_fd_is_told(request_current.opcode);
+	bool told = dir_fd_is_told(request->opcode);
 
 	if (!told)
 		dir_fd_changes_begin();
-	if (reply_cache_begin(fs->reply_cache, &request_current,
+	if (reply_cache_begin(fs->reply_cache, request,
 			      fuse_session_fd(fs->session)))
-		serve_once(fs, buf);
-	reply_cache_end();
+		serve_once(fs, request, buf);
+	reply_cache_end(request);
 	if (!told)
 		dir_fd_changes_end();
 }
 
-/* Does a request of this kind use open descriptors alone? See place_keep(). */
+/* Does a request of this kind use open descriptors alone? See act_as_kept(). */
 static bool keeps_identity(uint32_t opcode)
 {
 	return opcode == FUSE_READ || opcode == FUSE_WRITE;
 }
 
-/* Serve a request. True: another thread took this one's place. */
-static bool serve_request(struct unionfs *fs, struct fuse_buf *buf)
+/*
+ * Serve a request in @request, which the thread uses for all. True: another
+ * thread took this one's place.
+ */
+static bool serve_request(struct unionfs *fs, struct watchdog_slot *slot,
+			  struct request *request, struct fuse_buf *buf)
 {
 	struct move_lock_pass pass;
-	struct request_note *note = &request_current;
-	bool replaced;
 
 	atomic_fetch_add_explicit(&fs->stats->requests, 1,
 				  memory_order_relaxed);
-	request_decode(buf->mem, buf->size, &request_current);
-	if (!keeps_identity(request_current.opcode))
-		place_become_root();
-	state_note_request(fs, buf->mem, buf->size);
-	request_adapt(buf->mem, buf->size, &request_current);
-	note->node_count = move_lock_request_nodes(buf->mem, buf->size,
-						   note->nodes);
-	watchdog_begin(note->unique, note->nodes, note->node_count, buf->mem,
-		       buf->size);
-	pass = move_lock_enter(&fs->move_lock, note->nodes, note->node_count);
-	process(fs, buf);
+	request_decode(buf->mem, buf->size, request);
+	if (!keeps_identity(request->opcode))
+		act_as_root();
+	state_note_request(fs, request, buf->mem, buf->size);
+	request_adapt(buf->mem, buf->size, request);
+	request->node_count = move_lock_request_nodes(buf->mem, buf->size,
+						      request->nodes);
+	watchdog_begin(slot, request, buf->mem, buf->size);
+	pass = move_lock_enter(&fs->move_lock, request->nodes,
+			       request->node_count);
+	process(fs, request, buf);
 	move_lock_leave(&fs->move_lock, pass);
-	replaced = watchdog_end();
-	request_current = (struct request_note){0};
-	return replaced;
+	return watchdog_end(slot, request);
 }
 
 static int serve_requests(struct unionfs *fs)
 {
 	struct fuse_session *session = fs->session;
+	struct watchdog_slot *slot = watchdog_join();
+	struct request request = {0};
 	struct fuse_buf buf = {0};
 	bool replaced = false;
-	int r = place_thread_setup();
+	int r = act_as_thread_setup();
 
 	while (r >= 0 && !replaced && !fuse_session_exited(session)) {
 		r = fuse_session_receive_buf(session, &buf);
@@ -110,9 +118,10 @@ static int serve_requests(struct unionfs *fs)
 		else if (r == 0)
 			break; /* unmounted */
 		else if (r > 0)
-			replaced = serve_request(fs, &buf);
+			replaced = serve_request(fs, slot, &request, &buf);
 	}
 	free(buf.mem);
+	watchdog_leave(slot);
 	return r < 0 ? r : 0;
 }
 
@@ -133,7 +142,6 @@ static bool thread_begins(struct fuse_threads *serve)
 
 static void thread_ends(struct fuse_threads *serve)
 {
-	watchdog_leave();
 	if (atomic_fetch_sub(&serve->running, 1) == 1)
 		serve->when_done(serve->context);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The threads that take requests from the kernel and serve them. A request is
- * whole in memory before libfuse decodes it, so that request_current can hold
+ * whole in memory before libfuse decodes it, so that struct request can hold
  * what libfuse does not tell.
  */
 #ifndef UNION_FUSE_THREADS_H

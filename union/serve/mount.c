@@ -19,8 +19,8 @@
 #include "union/branch/branch_probe.h"
 #include "union/branch/folding.h"
 #include "union/branch/intent.h"
+#include "union/change/act_as.h"
 #include "union/change/clone_dir.h"
-#include "union/change/place.h"
 #include "union/change/rename_parts.h"
 #include "union/config/options_branches.h"
 #include "union/control/control.h"
@@ -30,8 +30,8 @@
 #include "union/live/remounted.h"
 #include "union/migrate/room.h"
 #include "union/open/full.h"
-#include "union/open/passthrough.h"
 #include "union/ops/ops.h"
+#include "union/ops/reply.h"
 #include "union/recover/handover.h"
 #include "union/recover/saved_nodes.h"
 #include "union/recover/unionfs_life.h"
@@ -229,9 +229,9 @@ static int recover_intents(struct mounted *m, struct error *err)
 {
 	int r;
 
-	place_thread_unlimited(); /* whoever began them had the room */
+	act_as_thread_unlimited(); /* whoever began them had the room */
 	r = handover_recover_intents(&m->fs, err);
-	(void)place_thread_limited(); /* it was before */
+	(void)act_as_thread_limited(); /* it was before */
 	if (r > 0)
 		log_info("'%s': %d interrupted renames were finished or "
 			 "dropped",
@@ -386,7 +386,7 @@ static int serve_mounted(struct mounted *m, unsigned threads, struct error *err)
 
 	m->main_thread = pthread_self();
 	(void)pthread_sigmask(SIG_BLOCK, &set, NULL); /* a valid set */
-	r = passthrough_setup(
+	r = reply_setup(
 		&m->fs,
 		handover_device(&m->fs, fuse_session_fd(m->fs.session)));
 	if (r == 0)
@@ -486,7 +486,7 @@ int mount_serve(const struct union_options *options, void (*ready)(void *),
 	m->fs.forgets_nothing = options->forgets_nothing;
 	mount_strict_begin(options->mount_flags);
 	limits_raise(); /* needs what goes next */
-	r = place_thread_limited();
+	r = act_as_thread_limited();
 	r = r < 0 ? error_set(err, -r, "obey quotas: %s", strerror(-r))
 		  : handover_begin(&m->fs, options, err);
 	if (r == 0)

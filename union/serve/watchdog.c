@@ -26,15 +26,14 @@
  * The request that a thread serves. The thread fills this, the watching thread
  * reads it.
  */
-struct slot {
+struct watchdog_slot {
 	pthread_mutex_t lock;     /* of the end of a request and its answer */
 	_Atomic int64_t since_ms; /* 0: nothing */
 	struct state_thread *_Atomic thread; /* the branches it met; not while
 					      * it is left */
 	struct state_thread own;
-	uint64_t unique, nodes[2];
-	unsigned count;
-	const void *request; /* borrowed until its end */
+	const struct request *request; /* borrowed until its end */
+	const void *data;              /* of the kernel; likewise */
 	size_t length;
 	struct node *held[2]; /* @nodes of an answered request; NULL */
 	bool answered;
@@ -60,14 +59,13 @@ static struct {
 	struct try tries[BRANCH_MAX];
 } service = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-static struct slot *_Atomic slots[SLOTS_MAX];
+static struct watchdog_slot *_Atomic slots[SLOTS_MAX];
 static atomic_uint slot_count;
-static _Thread_local struct slot *mine;
 
-static struct slot *find_left(void)
+static struct watchdog_slot *find_left(void)
 {
 	unsigned i, count = atomic_load(&slot_count);
-	struct slot *slot;
+	struct watchdog_slot *slot;
 
 	for (i = 0; i < count && i < SLOTS_MAX; i++) {
 		slot = atomic_load(&slots[i]);
@@ -77,9 +75,9 @@ static struct slot *find_left(void)
 	return NULL;
 }
 
-static struct slot *new_slot(void)
+static struct watchdog_slot *new_slot(void)
 {
-	struct slot *slot = calloc(1, sizeof(*slot));
+	struct watchdog_slot *slot = calloc(1, sizeof(*slot));
 	unsigned i = slot ? atomic_fetch_add(&slot_count, 1) : SLOTS_MAX;
 
 	if (i >= SLOTS_MAX) {
@@ -92,10 +90,9 @@ static struct slot *new_slot(void)
 	return slot;
 }
 
-/* Take a slot that a thread has left, or a new one. */
-static struct slot *take_slot(void)
+struct watchdog_slot *watchdog_join(void)
 {
-	struct slot *slot = find_left();
+	struct watchdog_slot *slot = find_left();
 
 	if (!slot)
 		slot = new_slot();
@@ -106,14 +103,13 @@ static struct slot *take_slot(void)
 	return slot;
 }
 
-void watchdog_leave(void)
+void watchdog_leave(struct watchdog_slot *slot)
 {
-	if (!mine)
+	if (!slot)
 		return;
 	thread_branches_set_current(NULL);
-	thread_branches_give(atomic_exchange(&mine->thread, &mine->own));
-	atomic_store(&mine->left, true);
-	mine = NULL;
+	thread_branches_give(atomic_exchange(&slot->thread, &slot->own));
+	atomic_store(&slot->left, true);
 }
 
 /* Wake the watching thread, which sleeps while nothing is served. */
@@ -125,53 +121,47 @@ static void wake(void)
 	pthread_mutex_unlock(&service.lock);
 }
 
-void watchdog_begin(uint64_t unique, const uint64_t *nodes, unsigned count,
-		    const void *request, size_t length)
+void watchdog_begin(struct watchdog_slot *slot, struct request *request,
+		    const void *data, size_t length)
 {
-	unsigned i;
-
-	if (!mine)
-		mine = take_slot();
-	if (!mine)
+	if (!slot)
 		return;
-	request_uses_begin();
-	mine->unique = unique;
-	thread_branches_serves(mine->thread, unique & ~REPLY_CACHE_RESENT);
-	mine->count = count;
-	mine->request = request;
-	mine->length = length;
-	for (i = 0; i < count; i++)
-		mine->nodes[i] = nodes[i];
-	atomic_store(&mine->since_ms, clock_ms());
+	request->watched = true;
+	thread_branches_serves(slot->thread,
+			       request->unique & ~REPLY_CACHE_RESENT);
+	slot->request = request;
+	slot->data = data;
+	slot->length = length;
+	atomic_store(&slot->since_ms, clock_ms());
 	if (atomic_load(&service.sleeps))
 		wake();
 }
 
 /* With its lock. */
-static void drop_nodes(struct slot *slot)
+static void drop_nodes(struct watchdog_slot *slot)
 {
 	unsigned i;
 
-	for (i = 0; slot->answered && i < slot->count; i++)
+	for (i = 0; slot->answered && i < slot->request->node_count; i++)
 		if (slot->held[i])
 			node_let_go(&service.fs->nodes, slot->held[i]);
 	slot->answered = false;
 }
 
-bool watchdog_end(void)
+bool watchdog_end(struct watchdog_slot *slot, struct request *request)
 {
 	bool replaced;
 
-	if (!mine)
+	if (!slot)
 		return false;
-	request_uses_end(); /* while its nodes are held */
-	pthread_mutex_lock(&mine->lock);
-	atomic_store(&mine->since_ms, 0);
-	drop_nodes(mine);
-	replaced = mine->replaced;
-	mine->replaced = false;
-	pthread_mutex_unlock(&mine->lock);
-	thread_branches_clear(mine->thread);
+	request_uses_end(request); /* while its nodes are held */
+	pthread_mutex_lock(&slot->lock);
+	atomic_store(&slot->since_ms, 0);
+	drop_nodes(slot);
+	replaced = slot->replaced;
+	slot->replaced = false;
+	pthread_mutex_unlock(&slot->lock);
+	thread_branches_clear(slot->thread);
 	return replaced;
 }
 
@@ -207,12 +197,12 @@ static void start_try(struct branch *branch, int64_t now_ms)
 	pthread_attr_destroy(&attr);
 }
 
-static bool has_met(const struct slot *slot, unsigned branch)
+static bool has_met(const struct watchdog_slot *slot, unsigned branch)
 {
 	return thread_branches_has(atomic_load(&slot->thread), branch);
 }
 
-static bool met_failed(const struct slot *slot)
+static bool met_failed(const struct watchdog_slot *slot)
 {
 	unsigned i;
 
@@ -226,24 +216,26 @@ static bool met_failed(const struct slot *slot)
  * Answer EIO to the request of @since_ms, and not to a later one. The kernel
  * may forget the nodes from now on; the thread uses them until it comes back.
  */
-static void answer(struct slot *slot, int64_t since_ms)
+static void answer(struct watchdog_slot *slot, int64_t since_ms)
 {
+	const struct request *request;
 	unsigned i;
 
 	pthread_mutex_lock(&slot->lock);
 	if (atomic_load(&slot->since_ms) == since_ms && !slot->answered) {
-		for (i = 0; i < slot->count; i++)
+		request = slot->request;
+		for (i = 0; i < request->node_count; i++)
 			slot->held[i] = node_hold_id(&service.fs->nodes,
-						     slot->nodes[i]);
+						     request->nodes[i]);
 		slot->answered = true;
-		(void)pending_names_add(slot->request, slot->length);
+		(void)pending_names_add(slot->data, slot->length);
 		fuse_connection_answer(fuse_session_fd(service.fs->session),
-				       slot->unique, -EIO);
+				       request->unique, -EIO);
 	}
 	pthread_mutex_unlock(&slot->lock);
 }
 
-static void replace(struct slot *slot, int64_t since_ms)
+static void replace(struct watchdog_slot *slot, int64_t since_ms)
 {
 	bool wanted;
 
@@ -256,7 +248,8 @@ static void replace(struct slot *slot, int64_t since_ms)
 }
 
 /* Look at a request that takes longer than it may: does a branch hold it up? */
-static void look_at_late(struct slot *slot, int64_t since_ms, int64_t now_ms)
+static void look_at_late(struct watchdog_slot *slot, int64_t since_ms,
+			 int64_t now_ms)
 {
 	struct branch *branch;
 	unsigned i;
@@ -287,7 +280,7 @@ static bool look(int64_t now_ms)
 {
 	unsigned i, count = atomic_load(&slot_count);
 	int64_t since_ms, age_ms, limit_ms = service.fs->branch_timeout_ms;
-	struct slot *slot;
+	struct watchdog_slot *slot;
 	bool busy;
 
 	look_at_tries(now_ms);

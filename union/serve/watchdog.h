@@ -30,19 +30,23 @@ int watchdog_start(struct unionfs *fs, void (*more)(void *context),
 void watchdog_stop(void);
 
 /*
- * Note that this thread serves a request of the kernel that names @nodes.
- * @request is all of it, borrowed until the end.
+ * Join, as a thread that serves requests, and leave. NULL, which the functions
+ * here take: no memory, the thread goes unwatched.
  */
-void watchdog_begin(uint64_t unique, const uint64_t *nodes, unsigned count,
-		    const void *request, size_t length);
+struct watchdog_slot *watchdog_join(void);
+void watchdog_leave(struct watchdog_slot *slot);
+
+/*
+ * Note that this thread serves @request. @data is all of it; both are borrowed
+ * until the end.
+ */
+void watchdog_begin(struct watchdog_slot *slot, struct request *request,
+		    const void *data, size_t length);
 
 /*
  * Note that the request is done. True: another thread took this one's place, so
  * this one may end.
  */
-bool watchdog_end(void);
-
-/* Note that this thread serves no more. */
-void watchdog_leave(void);
+bool watchdog_end(struct watchdog_slot *slot, struct request *request);
 
 #endif

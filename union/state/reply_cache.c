@@ -19,14 +19,6 @@ struct reply_cache {
 	int64_t opened_ms;
 };
 
-/* The request that this thread serves. */
-static _Thread_local struct {
-	struct reply_cache_slot *slot; /* NULL: it has none */
-	uint64_t unique;               /* as the kernel sent it */
-	bool again;                    /* a dead server had begun it */
-	unsigned hint;                 /* of the thread's next slot */
-} mine;
-
 int reply_cache_open(void *memory, size_t size,
 		     const struct reply_cache_server *server,
 		     struct reply_cache **ret)
@@ -61,10 +53,10 @@ bool reply_cache_is_waiting(const struct reply_cache *once)
 	       reply_cache_slots_missing(&once->slots);
 }
 
-static bool needs_slot(const struct request_note *note)
+static bool needs_slot(const struct request *request)
 {
-	switch (note->opcode) {
-	case FUSE_SETATTR: return note->wants_nothing;
+	switch (request->opcode) {
+	case FUSE_SETATTR: return request->wants_nothing;
 	case FUSE_LOOKUP:
 	case FUSE_SYMLINK:
 	case FUSE_MKNOD:
@@ -84,12 +76,13 @@ static bool needs_slot(const struct request_note *note)
 	}
 }
 
-static struct reply_cache_slot *wait_for_slot(struct reply_cache *once)
+static struct reply_cache_slot *wait_for_slot(struct reply_cache *once,
+					      unsigned *hint)
 {
 	const struct timespec pause = {.tv_nsec = WAIT_NS};
 	struct reply_cache_slot *slot;
 
-	while (!(slot = reply_cache_slots_claim(&once->slots, &mine.hint)))
+	while (!(slot = reply_cache_slots_claim(&once->slots, hint)))
 		(void)nanosleep(&pause, NULL);
 	return slot;
 }
@@ -127,36 +120,36 @@ static void send_again(const struct reply_cache *once,
 
 /* Begin a request that came again. True: it is to be served. */
 static bool begin_again(struct reply_cache *once, struct reply_cache_slot *slot,
-			uint64_t unique, int fd)
+			struct request *request, int fd)
 {
 	if (atomic_load(&slot->state) == REPLY_CACHE_ANSWERED &&
 	    slot->reply_length >= sizeof(struct fuse_out_header)) {
-		send_again(once, slot, unique, fd);
+		send_again(once, slot, request->unique, fd);
 		return false;
 	}
 	give_back(once, slot);
 	reply_cache_slot_begin(slot, slot->unique, slot->opcode);
-	mine.slot = slot;
-	mine.again = true;
+	request->slot = slot;
+	request->again = true;
 	return true;
 }
 
-bool reply_cache_begin(struct reply_cache *once,
-		       const struct request_note *note, int fd)
+bool reply_cache_begin(struct reply_cache *once, struct request *request,
+		       int fd)
 {
-	uint64_t unique = note->unique & ~REPLY_CACHE_RESENT;
+	uint64_t unique = request->unique & ~REPLY_CACHE_RESENT;
 	struct reply_cache_slot *slot = NULL;
 
-	if (!once || !needs_slot(note))
+	request->slot = NULL;
+	request->again = false;
+	if (!once || !needs_slot(request))
 		return true;
-	mine.unique = note->unique;
-	mine.again = false;
-	if (note->unique & REPLY_CACHE_RESENT)
+	if (request->unique & REPLY_CACHE_RESENT)
 		slot = reply_cache_slots_find(&once->slots, unique);
 	if (slot)
-		return begin_again(once, slot, note->unique, fd);
-	mine.slot = wait_for_slot(once);
-	reply_cache_slot_begin(mine.slot, unique, note->opcode);
+		return begin_again(once, slot, request, fd);
+	request->slot = wait_for_slot(once, &request->slot_hint);
+	reply_cache_slot_begin(request->slot, unique, request->opcode);
 	return true;
 }
 
@@ -174,13 +167,19 @@ static size_t keep_bytes(uint8_t *to, const struct iovec *iov, int count)
 	return length;
 }
 
-bool reply_cache_reply(const struct iovec *iov, int count)
+static struct reply_cache_slot *slot_of(const struct request *request)
+{
+	return request ? request->slot : NULL;
+}
+
+bool reply_cache_reply(struct request *request, const struct iovec *iov,
+		       int count)
 {
 	const struct fuse_out_header *header = iov[0].iov_base;
-	struct reply_cache_slot *slot = mine.slot;
+	struct reply_cache_slot *slot = slot_of(request);
 
 	if (!slot || iov[0].iov_len < sizeof(*header) ||
-	    header->unique != mine.unique)
+	    header->unique != request->unique)
 		return false;
 	slot->reply_length = (uint32_t)keep_bytes(slot->reply, iov, count);
 	atomic_store_explicit(&slot->state, REPLY_CACHE_ANSWERED,
@@ -188,45 +187,50 @@ bool reply_cache_reply(const struct iovec *iov, int count)
 	return true;
 }
 
-void reply_cache_end(void)
+void reply_cache_end(struct request *request)
 {
-	if (mine.slot)
-		reply_cache_slot_free(mine.slot);
-	mine.slot = NULL;
+	if (request->slot)
+		reply_cache_slot_free(request->slot);
+	request->slot = NULL;
 }
 
-bool reply_cache_wants_note(void)
+bool reply_cache_wants_note(const struct request *request)
 {
-	return mine.slot && !atomic_load(&mine.slot->note);
+	const struct reply_cache_slot *slot = slot_of(request);
+
+	return slot && !atomic_load(&slot->note);
 }
 
-static void publish_note(enum reply_cache_note note)
+static void publish_note(struct reply_cache_slot *slot,
+			 enum reply_cache_note note)
 {
-	atomic_store_explicit(&mine.slot->note, note, memory_order_release);
+	atomic_store_explicit(&slot->note, note, memory_order_release);
 }
 
-void reply_cache_note(enum reply_cache_note note)
+void reply_cache_note(struct request *request, enum reply_cache_note note)
 {
-	if (!reply_cache_wants_note())
+	if (!reply_cache_wants_note(request))
 		return;
-	mine.slot->branch = 0;
-	mine.slot->handle.length = 0;
-	publish_note(note);
+	request->slot->branch = 0;
+	request->slot->handle.length = 0;
+	publish_note(request->slot, note);
 }
 
-void reply_cache_note_file(unsigned branch, const struct handle *handle)
+void reply_cache_note_file(struct request *request, unsigned branch,
+			   const struct handle *handle)
 {
-	if (!reply_cache_wants_note())
+	if (!reply_cache_wants_note(request))
 		return;
-	mine.slot->branch = branch;
-	mine.slot->handle = *handle;
-	publish_note(REPLY_CACHE_PRESENT);
+	request->slot->branch = branch;
+	request->slot->handle = *handle;
+	publish_note(request->slot, REPLY_CACHE_PRESENT);
 }
 
-bool reply_cache_noted(struct reply_cache_noted *ret)
+bool reply_cache_noted(const struct request *request,
+		       struct reply_cache_noted *ret)
 {
-	const struct reply_cache_slot *slot = mine.slot;
-	uint32_t note = slot && mine.again ? atomic_load(&slot->note) : 0;
+	const struct reply_cache_slot *slot = slot_of(request);
+	uint32_t note = slot && request->again ? atomic_load(&slot->note) : 0;
 
 	if (!note)
 		return false;
@@ -251,9 +255,9 @@ static bool replies_with_nodes(uint32_t opcode)
 	}
 }
 
-void reply_cache_gains_node(uint64_t node)
+void reply_cache_gains_node(struct request *request, uint64_t node)
 {
-	struct reply_cache_slot *slot = mine.slot;
+	struct reply_cache_slot *slot = slot_of(request);
 	uint32_t count;
 
 	if (!slot || !replies_with_nodes(slot->opcode))
@@ -266,16 +270,20 @@ void reply_cache_gains_node(uint64_t node)
 			      memory_order_release);
 }
 
-void reply_cache_gains_file(uint64_t file)
+void reply_cache_gains_file(struct request *request, uint64_t file)
 {
-	if (mine.slot)
-		atomic_store(&mine.slot->file, file);
+	struct reply_cache_slot *slot = slot_of(request);
+
+	if (slot)
+		atomic_store(&slot->file, file);
 }
 
-void reply_cache_gains_nothing(void)
+void reply_cache_gains_nothing(struct request *request)
 {
-	if (!mine.slot)
+	struct reply_cache_slot *slot = slot_of(request);
+
+	if (!slot)
 		return;
-	atomic_store(&mine.slot->node_count, 0);
-	atomic_store(&mine.slot->file, 0);
+	atomic_store(&slot->node_count, 0);
+	atomic_store(&slot->file, 0);
 }

@@ -101,24 +101,25 @@ unsigned reply_cache_missing(const struct reply_cache *once);
 bool reply_cache_is_waiting(const struct reply_cache *once);
 
 /*
- * Begin to serve the request @note in this thread, once it is through its gate.
+ * Begin to serve the request, once it is through its gate.
  * True: serve it. False: it came again and its reply is known; the reply was
  * written to @fd, and the request is not to be served. Without a free slot this
  * waits for one. All functions here take a NULL @once: nothing is noted,
  * nothing is known.
  */
-bool reply_cache_begin(struct reply_cache *once,
-		       const struct request_note *note, int fd);
+bool reply_cache_begin(struct reply_cache *once, struct request *request,
+		       int fd);
 
 /*
- * Keep the reply of this thread's request, before it is written. True: it is
+ * Keep the reply of the request, before it is written. True: it is
  * kept; call reply_cache_end() when it is written or was refused. False: the
  * request has no slot, or this is no reply to it.
  */
-bool reply_cache_reply(const struct iovec *iov, int count);
+bool reply_cache_reply(struct request *request, const struct iovec *iov,
+		       int count);
 
 /* Free the slot of a request that was answered, perhaps by another thread. */
-void reply_cache_end(void);
+void reply_cache_end(struct request *request);
 
 /* For the handler, before the change that is noted: */
 
@@ -136,24 +137,26 @@ struct reply_cache_noted {
 };
 
 /* Is a note needed? Then none was written yet. */
-bool reply_cache_wants_note(void);
-void reply_cache_note(enum reply_cache_note note);
-void reply_cache_note_file(unsigned branch, const struct handle *handle);
+bool reply_cache_wants_note(const struct request *request);
+void reply_cache_note(struct request *request, enum reply_cache_note note);
+void reply_cache_note_file(struct request *request, unsigned branch,
+			   const struct handle *handle);
 
 /*
  * Get the note of a killed server for this same request, written before any
  * change. False: there is none, so nothing was changed.
  */
-bool reply_cache_noted(struct reply_cache_noted *ret);
+bool reply_cache_noted(const struct request *request,
+		       struct reply_cache_noted *ret);
 
 /*
  * Note the result of a reply on its way: a node counted, a file or directory
  * opened.
  */
-void reply_cache_gains_node(uint64_t node);
-void reply_cache_gains_file(uint64_t file);
+void reply_cache_gains_node(struct request *request, uint64_t node);
+void reply_cache_gains_file(struct request *request, uint64_t file);
 
 /* Drop these notes, before the result is taken back because of an error. */
-void reply_cache_gains_nothing(void);
+void reply_cache_gains_nothing(struct request *request);
 
 #endif

@@ -25,16 +25,15 @@
 /* The one request whose every instruction is looked after. */
 static void whole_request(struct reply_cache *once)
 {
-	const struct request_note note = reply_cache_kit_request(10,
-								 FUSE_CREATE);
+	struct request request = reply_cache_kit_request(10, FUSE_CREATE);
 	const struct handle handle = reply_cache_kit_handle(7);
 
-	(void)reply_cache_begin(once, &note, -1);
-	reply_cache_note_file(1, &handle);
-	reply_cache_gains_node(11);
-	reply_cache_gains_file(12);
-	(void)reply_cache_kit_reply_kept(10);
-	reply_cache_end();
+	(void)reply_cache_begin(once, &request, -1);
+	reply_cache_note_file(&request, 1, &handle);
+	reply_cache_gains_node(&request, 11);
+	reply_cache_gains_file(&request, 12);
+	(void)reply_cache_kit_reply_kept(&request, 10);
+	reply_cache_end(&request);
 }
 
 /* How far the request is, as the memory says; it may only go on. */
@@ -62,7 +61,7 @@ static enum stage stage_of(const struct reply_cache_noted *noted)
 static enum stage look(const void *memory, int fd, int reader)
 {
 	static _Alignas(8) uint8_t copy[REPLY_CACHE_KIT_MEMORY_SIZE];
-	const struct request_note note = reply_cache_kit_request(
+	struct request request = reply_cache_kit_request(
 		10 | REPLY_CACHE_RESENT, FUSE_CREATE);
 	struct reply_cache_kit_reply want = reply_cache_kit_reply(
 					     10 | REPLY_CACHE_RESENT),
@@ -75,12 +74,12 @@ static enum stage look(const void *memory, int fd, int reader)
 	memcpy(copy, memory, sizeof(copy));
 	once = reply_cache_kit_open(copy, sizeof(copy));
 	known = reply_cache_missing(once);
-	if (reply_cache_begin(once, &note, fd)) {
-		stage = reply_cache_noted(&noted) ? stage_of(&noted)
-						  : stage_of(NULL);
+	if (reply_cache_begin(once, &request, fd)) {
+		stage = reply_cache_noted(&request, &noted) ? stage_of(&noted)
+							    : stage_of(NULL);
 		if (!known)
 			stage = NOTHING;
-		reply_cache_end();
+		reply_cache_end(&request);
 	} else {
 		assert_int_equal(read(reader, &got, sizeof(got)), sizeof(got));
 		assert_memory_equal(&got, &want, sizeof(got));
@@ -158,18 +157,18 @@ static void *serve_for_ever(void *context)
 	uint64_t unique = victim->first + 2 * index;
 
 	for (;; unique += 2 * (uint64_t)THREADS) {
-		const struct request_note note = reply_cache_kit_request(
-			unique, FUSE_MKDIR);
+		struct request request = reply_cache_kit_request(unique,
+								 FUSE_MKDIR);
 
 		atomic_store(&diary->stage, NOTHING);
 		atomic_store(&diary->unique, unique);
-		(void)reply_cache_begin(victim->once, &note, -1);
+		(void)reply_cache_begin(victim->once, &request, -1);
 		atomic_store(&diary->stage, BEGUN);
-		reply_cache_note(REPLY_CACHE_ABSENT);
+		reply_cache_note(&request, REPLY_CACHE_ABSENT);
 		atomic_store(&diary->stage, NOTED);
-		(void)reply_cache_kit_reply_kept(unique);
+		(void)reply_cache_kit_reply_kept(&request, unique);
 		atomic_store(&diary->stage, ANSWERED);
-		reply_cache_end();
+		reply_cache_end(&request);
 	}
 	return NULL;
 }

@@ -24,24 +24,25 @@ static void a_request_that_is_over_is_not_known(void **state)
 	void *memory = reply_cache_kit_memory(REPLY_CACHE_KIT_MEMORY_SIZE);
 	struct reply_cache *once = reply_cache_kit_open(
 		memory, REPLY_CACHE_KIT_MEMORY_SIZE);
-	struct request_note note = reply_cache_kit_request(2, FUSE_MKDIR);
+	struct request request = reply_cache_kit_request(2, FUSE_MKDIR);
 	struct reply_cache_noted noted;
 
 	(void)state;
-	assert_true(reply_cache_begin(once, &note, -1));
-	assert_false(reply_cache_noted(&noted));
-	assert_true(reply_cache_wants_note());
-	reply_cache_note(REPLY_CACHE_ABSENT);
-	assert_false(reply_cache_wants_note());
-	assert_false(reply_cache_noted(&noted)); /* it is the first time */
-	assert_true(reply_cache_kit_reply_kept(2));
-	reply_cache_end();
+	assert_true(reply_cache_begin(once, &request, -1));
+	assert_false(reply_cache_noted(&request, &noted));
+	assert_true(reply_cache_wants_note(&request));
+	reply_cache_note(&request, REPLY_CACHE_ABSENT);
+	assert_false(reply_cache_wants_note(&request));
+	assert_false(
+		reply_cache_noted(&request, &noted)); /* it is the first time */
+	assert_true(reply_cache_kit_reply_kept(&request, 2));
+	reply_cache_end(&request);
 	reply_cache_free(once);
 	once = reply_cache_kit_open(memory, REPLY_CACHE_KIT_MEMORY_SIZE);
-	note.unique |= REPLY_CACHE_RESENT;
-	assert_true(reply_cache_begin(once, &note, -1));
-	assert_false(reply_cache_noted(&noted));
-	reply_cache_end();
+	request.unique |= REPLY_CACHE_RESENT;
+	assert_true(reply_cache_begin(once, &request, -1));
+	assert_false(reply_cache_noted(&request, &noted));
+	reply_cache_end(&request);
 	reply_cache_free(once);
 	(void)munmap(memory, REPLY_CACHE_KIT_MEMORY_SIZE);
 }
@@ -51,37 +52,37 @@ static void what_was_noted_is_found_and_counts_are_given_back(void **state)
 	void *memory = reply_cache_kit_memory(REPLY_CACHE_KIT_MEMORY_SIZE);
 	struct reply_cache *once = reply_cache_kit_open(
 		memory, REPLY_CACHE_KIT_MEMORY_SIZE);
-	struct request_note note = reply_cache_kit_request(4, FUSE_CREATE);
+	struct request request = reply_cache_kit_request(4, FUSE_CREATE);
 	const struct handle handle = reply_cache_kit_handle(7);
 	struct reply_cache_noted noted;
 	int i;
 
 	(void)state;
-	assert_true(reply_cache_begin(once, &note, -1));
-	reply_cache_note_file(3, &handle);
-	reply_cache_note(REPLY_CACHE_ABSENT); /* the first counts */
-	reply_cache_gains_node(11);
-	reply_cache_gains_node(12);
-	reply_cache_gains_file(13);
+	assert_true(reply_cache_begin(once, &request, -1));
+	reply_cache_note_file(&request, 3, &handle);
+	reply_cache_note(&request, REPLY_CACHE_ABSENT); /* the first counts */
+	reply_cache_gains_node(&request, 11);
+	reply_cache_gains_node(&request, 12);
+	reply_cache_gains_file(&request, 13);
 	reply_cache_free(once);
-	note.unique |= REPLY_CACHE_RESENT;
+	request.unique |= REPLY_CACHE_RESENT;
 	for (i = 0; i < 2; i++) { /* and the next is killed, too */
 		once = reply_cache_kit_open(memory,
 					    REPLY_CACHE_KIT_MEMORY_SIZE);
 		assert_int_equal(reply_cache_missing(once), 1);
 		assert_true(reply_cache_is_waiting(once));
-		assert_true(reply_cache_begin(once, &note, -1));
+		assert_true(reply_cache_begin(once, &request, -1));
 		assert_false(reply_cache_is_waiting(once));
 		assert_int_equal(reply_cache_missing(once), 0);
 		assert_int_equal(reply_cache_kit_forgotten_count, i ? 0 : 2);
 		assert_int_equal(reply_cache_kit_dropped, i ? 0 : 13);
-		assert_true(reply_cache_noted(&noted));
+		assert_true(reply_cache_noted(&request, &noted));
 		assert_int_equal(noted.note, REPLY_CACHE_PRESENT);
 		assert_int_equal(noted.branch, 3);
 		assert_true(handle_equal(&noted.handle, &handle));
 		reply_cache_free(once);
 	}
-	reply_cache_end();
+	reply_cache_end(&request);
 	(void)munmap(memory, REPLY_CACHE_KIT_MEMORY_SIZE);
 }
 
@@ -90,7 +91,7 @@ static void a_known_reply_is_sent_with_the_new_number(void **state)
 	void *memory = reply_cache_kit_memory(REPLY_CACHE_KIT_MEMORY_SIZE);
 	struct reply_cache *once = reply_cache_kit_open(
 		memory, REPLY_CACHE_KIT_MEMORY_SIZE);
-	struct request_note note = reply_cache_kit_request(6, FUSE_LOOKUP);
+	struct request request = reply_cache_kit_request(6, FUSE_LOOKUP);
 	struct reply_cache_kit_reply want = reply_cache_kit_reply(
 					     6 | REPLY_CACHE_RESENT),
 				     got;
@@ -98,22 +99,22 @@ static void a_known_reply_is_sent_with_the_new_number(void **state)
 
 	(void)state;
 	assert_int_equal(pipe2(ends, O_CLOEXEC | O_NONBLOCK), 0);
-	assert_true(reply_cache_begin(once, &note, -1));
-	reply_cache_gains_node(9);
-	assert_false(reply_cache_kit_reply_kept(8)); /* of another */
-	assert_true(reply_cache_kit_reply_kept(6));
+	assert_true(reply_cache_begin(once, &request, -1));
+	reply_cache_gains_node(&request, 9);
+	assert_false(reply_cache_kit_reply_kept(&request, 8)); /* of another */
+	assert_true(reply_cache_kit_reply_kept(&request, 6));
 	reply_cache_free(once);
 	once = reply_cache_kit_open(memory, REPLY_CACHE_KIT_MEMORY_SIZE);
 	assert_int_equal(reply_cache_missing(once), 0);
-	note.unique |= REPLY_CACHE_RESENT;
-	assert_false(reply_cache_begin(once, &note, ends[1]));
+	request.unique |= REPLY_CACHE_RESENT;
+	assert_false(reply_cache_begin(once, &request, ends[1]));
 	assert_int_equal(read(ends[0], &got, sizeof(got)), sizeof(got));
 	assert_memory_equal(&got, &want, sizeof(got));
 	assert_int_equal(reply_cache_kit_forgotten_count, 0);
 	/* Once: it is not known any more. */
-	assert_true(reply_cache_begin(once, &note, ends[1]));
+	assert_true(reply_cache_begin(once, &request, ends[1]));
 	assert_int_equal(read(ends[0], &got, sizeof(got)), -1);
-	reply_cache_end();
+	reply_cache_end(&request);
 	reply_cache_free(once);
 	(void)close(ends[0]);
 	(void)close(ends[1]);
@@ -125,16 +126,16 @@ static void a_known_reply_that_nobody_wants_counts_nothing(void **state)
 	void *memory = reply_cache_kit_memory(REPLY_CACHE_KIT_MEMORY_SIZE);
 	struct reply_cache *once = reply_cache_kit_open(
 		memory, REPLY_CACHE_KIT_MEMORY_SIZE);
-	struct request_note note = reply_cache_kit_request(6, FUSE_LOOKUP);
+	struct request request = reply_cache_kit_request(6, FUSE_LOOKUP);
 
 	(void)state;
-	assert_true(reply_cache_begin(once, &note, -1));
-	reply_cache_gains_node(9);
-	assert_true(reply_cache_kit_reply_kept(6));
+	assert_true(reply_cache_begin(once, &request, -1));
+	reply_cache_gains_node(&request, 9);
+	assert_true(reply_cache_kit_reply_kept(&request, 6));
 	reply_cache_free(once);
 	once = reply_cache_kit_open(memory, REPLY_CACHE_KIT_MEMORY_SIZE);
-	note.unique |= REPLY_CACHE_RESENT;
-	assert_false(reply_cache_begin(once, &note, -1)); /* EBADF */
+	request.unique |= REPLY_CACHE_RESENT;
+	assert_false(reply_cache_begin(once, &request, -1)); /* EBADF */
 	assert_int_equal(reply_cache_kit_forgotten_count, 1);
 	assert_int_equal(reply_cache_kit_forgotten[0], 9);
 	reply_cache_free(once);
@@ -148,24 +149,24 @@ static void a_reply_that_was_not_kept_is_made_again(void **state)
 	void *memory = reply_cache_kit_memory(REPLY_CACHE_KIT_MEMORY_SIZE);
 	struct reply_cache *once = reply_cache_kit_open(
 		memory, REPLY_CACHE_KIT_MEMORY_SIZE);
-	struct request_note note = reply_cache_kit_request(6, FUSE_READDIRPLUS);
+	struct request request = reply_cache_kit_request(6, FUSE_READDIRPLUS);
 	struct fuse_out_header header = {.unique = 6};
 	const struct iovec iov[] = {{&header, sizeof(header)},
 				    {list, sizeof(list)}};
 	uint64_t node;
 
 	(void)state;
-	assert_true(reply_cache_begin(once, &note, -1));
+	assert_true(reply_cache_begin(once, &request, -1));
 	for (node = 1; node <= REPLY_CACHE_NODES_MAX + 5; node++)
-		reply_cache_gains_node(node);
-	assert_true(reply_cache_reply(iov, 2));
+		reply_cache_gains_node(&request, node);
+	assert_true(reply_cache_reply(&request, iov, 2));
 	reply_cache_free(once);
 	once = reply_cache_kit_open(memory, REPLY_CACHE_KIT_MEMORY_SIZE);
-	note.unique |= REPLY_CACHE_RESENT;
-	assert_true(reply_cache_begin(once, &note, -1));
+	request.unique |= REPLY_CACHE_RESENT;
+	assert_true(reply_cache_begin(once, &request, -1));
 	assert_int_equal(reply_cache_kit_forgotten_count,
 			 REPLY_CACHE_NODES_MAX);
-	reply_cache_end();
+	reply_cache_end(&request);
 	reply_cache_free(once);
 	(void)munmap(memory, REPLY_CACHE_KIT_MEMORY_SIZE);
 }
@@ -173,7 +174,7 @@ static void a_reply_that_was_not_kept_is_made_again(void **state)
 static void slots_of_requests_that_never_come_are_used_again(void **state)
 {
 	void *memory = reply_cache_kit_memory(REPLY_CACHE_KIT_MEMORY_SIZE);
-	struct request_note note;
+	struct request request;
 	struct reply_cache *once;
 	uint64_t i;
 
@@ -181,8 +182,8 @@ static void slots_of_requests_that_never_come_are_used_again(void **state)
 	for (i = 1; i <= 3 * REPLY_CACHE_KIT_SLOTS; i++) {
 		once = reply_cache_kit_open(memory,
 					    REPLY_CACHE_KIT_MEMORY_SIZE);
-		note = reply_cache_kit_request(2 * i, FUSE_RMDIR);
-		assert_true(reply_cache_begin(once, &note, -1));
+		request = reply_cache_kit_request(2 * i, FUSE_RMDIR);
+		assert_true(reply_cache_begin(once, &request, -1));
 		assert_int_equal(reply_cache_missing(once),
 				 i <= REPLY_CACHE_KIT_SLOTS
 					 ? i - 1
@@ -191,12 +192,12 @@ static void slots_of_requests_that_never_come_are_used_again(void **state)
 	}
 	/* The oldest went. */
 	once = reply_cache_kit_open(memory, REPLY_CACHE_KIT_MEMORY_SIZE);
-	note = reply_cache_kit_request(2 * (2 * REPLY_CACHE_KIT_SLOTS + 1) |
-					       REPLY_CACHE_RESENT,
-				       FUSE_RMDIR);
-	assert_true(reply_cache_begin(once, &note, -1));
+	request = reply_cache_kit_request(2 * (2 * REPLY_CACHE_KIT_SLOTS + 1) |
+						  REPLY_CACHE_RESENT,
+					  FUSE_RMDIR);
+	assert_true(reply_cache_begin(once, &request, -1));
 	assert_int_equal(reply_cache_missing(once), REPLY_CACHE_KIT_SLOTS - 1);
-	reply_cache_end();
+	reply_cache_end(&request);
 	reply_cache_free(once);
 	(void)munmap(memory, REPLY_CACHE_KIT_MEMORY_SIZE);
 }
@@ -243,20 +244,21 @@ static void takes_what_it_can_of_damaged_memory(void **state)
 
 static void without_it_nothing_is_known(void **state)
 {
-	const struct request_note note = reply_cache_kit_request(
-		2 | REPLY_CACHE_RESENT, FUSE_MKDIR);
+	struct request request = reply_cache_kit_request(2 | REPLY_CACHE_RESENT,
+							 FUSE_MKDIR);
 	struct reply_cache_noted noted;
 
 	(void)state;
-	assert_true(reply_cache_begin(NULL, &note, -1));
-	assert_false(reply_cache_wants_note());
-	reply_cache_note(REPLY_CACHE_ABSENT);
-	reply_cache_gains_node(1);
-	reply_cache_gains_file(1);
-	reply_cache_gains_nothing();
-	assert_false(reply_cache_noted(&noted));
-	assert_false(reply_cache_kit_reply_kept(2 | REPLY_CACHE_RESENT));
-	reply_cache_end();
+	assert_true(reply_cache_begin(NULL, &request, -1));
+	assert_false(reply_cache_wants_note(&request));
+	reply_cache_note(&request, REPLY_CACHE_ABSENT);
+	reply_cache_gains_node(&request, 1);
+	reply_cache_gains_file(&request, 1);
+	reply_cache_gains_nothing(&request);
+	assert_false(reply_cache_noted(&request, &noted));
+	assert_false(
+		reply_cache_kit_reply_kept(&request, 2 | REPLY_CACHE_RESENT));
+	reply_cache_end(&request);
 	assert_int_equal(reply_cache_missing(NULL), 0);
 	reply_cache_free(NULL);
 }

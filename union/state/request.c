@@ -2,7 +2,6 @@
 #include "union/state/request.h"
 
 #include <linux/fuse.h>
-#include <string.h>
 
 #include "union/sys/statx.h"
 
@@ -10,8 +9,6 @@ static_assert(sizeof(struct fuse_getattr_in) <= sizeof(struct statx_in) &&
 		      offsetof(struct fuse_getattr_in, fh) ==
 			      offsetof(struct statx_in, fh),
 	      "a statx begins as a getattr");
-
-_Thread_local struct request_note request_current;
 
 /* Bits of setattr that are a wish of its own. */
 #define FATTR_WISHES                                                     \
@@ -32,26 +29,25 @@ static uint64_t init_flags(const struct fuse_init_in *in, size_t length)
 }
 
 static void setattr_decode(const struct fuse_setattr_in *in,
-			   struct request_note *ret)
+			   struct request *ret)
 {
 	ret->wants_nothing = !(in->valid & FATTR_WISHES);
 	ret->kills_privileges = in->valid & FATTR_KILL_SUIDGID ||
 				ret->wants_nothing;
 }
 
-static void write_decode(const struct fuse_write_in *in,
-			 struct request_note *ret)
+static void write_decode(const struct fuse_write_in *in, struct request *ret)
 {
 	ret->kills_privileges = in->write_flags & FUSE_WRITE_KILL_SUIDGID;
 	ret->of_cache = in->write_flags & FUSE_WRITE_CACHE;
 }
 
-void request_decode(const void *data, size_t length, struct request_note *ret)
+void request_decode(const void *data, size_t length, struct request *ret)
 {
 	const struct fuse_in_header *header = data;
 	const void *body = header + 1;
 
-	memset(ret, 0, sizeof(*ret));
+	*ret = (struct request){.slot_hint = ret->slot_hint};
 	if (length < sizeof(*header))
 		return;
 	length -= sizeof(*header);
@@ -79,7 +75,7 @@ void request_decode(const void *data, size_t length, struct request_note *ret)
 	}
 }
 
-void request_adapt(void *data, size_t length, struct request_note *note)
+void request_adapt(void *data, size_t length, struct request *request)
 {
 	struct fuse_in_header *header = data;
 
@@ -89,11 +85,11 @@ void request_adapt(void *data, size_t length, struct request_note *note)
 	if (header->opcode == FUSE_TMPFILE &&
 	    length >= sizeof(struct fuse_create_in)) {
 		header->opcode = FUSE_CREATE;
-		note->unnamed = true;
+		request->unnamed = true;
 	} else if (header->opcode == STATX_OPCODE &&
 		   length >= sizeof(struct statx_in)) {
 		header->opcode = FUSE_GETATTR;
-		note->wants_birth = true;
+		request->wants_birth = true;
 	}
-	note->opcode = header->opcode;
+	request->opcode = header->opcode;
 }

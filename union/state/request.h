@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Facts of the kernel's request that libfuse does not pass on. The thread that
- * received the request notes them, for as long as it serves it.
+ * One request of the kernel. The thread that receives it has one of these
+ * (fuse_threads.c), and each function that needs it gets it as an argument.
+ * Functions of a lower layer take NULL where they work for no request.
  */
 #ifndef UNION_REQUEST_H
 #define UNION_REQUEST_H
@@ -9,6 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 /* Flags of FUSE_INIT; linux/fuse.h, protocol 7.45. */
 #define REQUEST_HANDLE_KILLPRIV_V2 (UINT64_C(1) << 28)
@@ -16,7 +18,15 @@
 #define REQUEST_EXPIRE_ONLY        (UINT64_C(1) << 35)
 #define REQUEST_PASSTHROUGH        (UINT64_C(1) << 37)
 
-struct request_note {
+struct fuse_req;
+struct reply_cache_slot;
+struct request_use;
+struct unionfs;
+
+#define REQUEST_USES 2 /* copy_file_range() uses two files */
+
+struct request {
+	/* Of the kernel, by request_decode() and request_adapt(): */
 	uint64_t unique;
 	uint32_t opcode;
 	uint32_t pid;          /* of the thread that asks; 0: not known here */
@@ -29,26 +39,38 @@ struct request_note {
 	/* Nodes that the request is about: see move_lock_request_nodes(). */
 	uint64_t nodes[2];
 	unsigned node_count;
+
+	/* Of libfuse, from the handler's beginning on: */
+	struct fuse_req *req;
+	struct unionfs *fs;
+	uid_t uid; /* of the caller */
+	gid_t gid;
+	mode_t umask;
+
+	/* Of the server: */
+	struct request_use *uses[REQUEST_USES]; /* NULL: none */
+	bool watched;                           /* and may be answered early */
+	struct reply_cache_slot *slot;          /* NULL: it has none */
+	bool again;         /* a killed server had begun it */
+	int32_t backing_id; /* for the reply that opens a file; 0: none */
+	unsigned slot_hint; /* of the thread's next slot; outlives a request */
 };
 
 /*
- * Read a request (the kernel's, or as much of it as there is).
+ * Begin with a request: read it (the kernel's, or as much of it as there is).
  *
  * With HANDLE_KILLPRIV_V2 a flag says that the caller may not keep setuid,
  * setgid or capabilities of the file it changes. For a write that is passed
  * through there is no flag: before it the kernel sends a setattr that wants
  * nothing.
  */
-void request_decode(const void *data, size_t length, struct request_note *ret);
+void request_decode(const void *data, size_t length, struct request *ret);
 
 /*
  * Change requests that libfuse does not know into similar ones, and note it:
  * FUSE_TMPFILE into FUSE_CREATE, FUSE_STATX into FUSE_GETATTR. A request that
  * is too short stays unchanged.
  */
-void request_adapt(void *data, size_t length, struct request_note *note);
-
-/* The request of this thread; all zero when it serves none. */
-extern _Thread_local struct request_note request_current;
+void request_adapt(void *data, size_t length, struct request *request);
 
 #endif

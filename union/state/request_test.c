@@ -12,14 +12,13 @@
 
 #include <cmocka.h>
 
-static struct request_note decode(uint32_t opcode, const void *body,
-				  size_t length)
+static struct request decode(uint32_t opcode, const void *body, size_t length)
 {
 	struct {
 		struct fuse_in_header header;
 		uint8_t body[256];
 	} request = {.header = {.opcode = opcode, .unique = 5}};
-	struct request_note note;
+	struct request note;
 
 	memcpy(request.body, body, length);
 	request_decode(&request, sizeof(request.header) + length, &note);
@@ -63,7 +62,7 @@ static void offered_flags_are_put_together(void **state)
 {
 	struct fuse_init_in in = {.flags = FUSE_INIT_EXT | FUSE_ASYNC_READ,
 				  .flags2 = 1u << 5};
-	struct request_note note = decode(FUSE_INIT, &in, sizeof(in));
+	struct request note = decode(FUSE_INIT, &in, sizeof(in));
 
 	(void)state;
 	assert_true(note.init_flags & REQUEST_PASSTHROUGH);
@@ -80,7 +79,7 @@ static void offered_flags_are_put_together(void **state)
 static void a_cut_request_says_nothing(void **state)
 {
 	struct fuse_setattr_in in = {0};
-	struct request_note note;
+	struct request note;
 	char few[10] = {0};
 
 	(void)state;
@@ -97,7 +96,7 @@ static void a_create_without_a_name_becomes_one_with_a_note(void **state)
 		struct fuse_create_in create;
 		char name[2];
 	} in = {.header = {.opcode = FUSE_TMPFILE}, .name = "/"};
-	struct request_note note;
+	struct request note;
 
 	(void)state;
 	request_decode(&in, sizeof(in), &note);
@@ -122,7 +121,7 @@ static void a_statx_becomes_a_getattr_with_a_note(void **state)
 	} in = {.header = {.opcode = STATX_OPCODE},
 		.statx = {.getattr_flags = FUSE_GETATTR_FH, .fh = 7}};
 	struct fuse_getattr_in getattr;
-	struct request_note note;
+	struct request note;
 
 	(void)state;
 	request_decode(&in, sizeof(in), &note);

@@ -1,31 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "union/state/request_use.h"
 
-#include <stdbool.h>
 #include <stddef.h>
 
-#include "base/cleanup.h"
-
-/* NULL: none. copy_file_range() uses two. */
-static _Thread_local struct request_use *uses[2];
-static _Thread_local bool watched;
-
-void request_uses_begin(void)
-{
-	watched = true;
-}
-
-void request_uses(struct request_use *use)
+void request_uses(struct request *request, struct request_use *use)
 {
 	unsigned i = 0;
 
 	/* A request that is not watched is not answered early. */
-	while (watched && i < array_size(uses) && uses[i] != use && uses[i])
+	if (!request || !request->watched)
+		return;
+	while (i < REQUEST_USES && request->uses[i] && request->uses[i] != use)
 		i++;
-	if (!watched || i == array_size(uses) || uses[i])
+	if (i == REQUEST_USES || request->uses[i])
 		return;
 	atomic_fetch_add(&use->references, 1);
-	uses[i] = use;
+	request->uses[i] = use;
 }
 
 void request_use_drop(struct request_use *use)
@@ -34,13 +24,13 @@ void request_use_drop(struct request_use *use)
 		use->free(use);
 }
 
-void request_uses_end(void)
+void request_uses_end(struct request *request)
 {
 	unsigned i;
 
-	for (i = 0; i < array_size(uses) && uses[i]; i++) {
-		request_use_drop(uses[i]);
-		uses[i] = NULL;
+	for (i = 0; i < REQUEST_USES && request->uses[i]; i++) {
+		request_use_drop(request->uses[i]);
+		request->uses[i] = NULL;
 	}
-	watched = false;
+	request->watched = false;
 }

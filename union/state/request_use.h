@@ -9,6 +9,8 @@
 
 #include <stdatomic.h>
 
+#include "union/state/request.h"
+
 /*
  * The first member of an open file or directory. A new one has one reference,
  * its maker's.
@@ -18,14 +20,9 @@ struct request_use {
 	void (*free)(struct request_use *use);
 };
 
-/*
- * Begin and end a request in this thread. The end gives back the objects used.
- */
-void request_uses_begin(void);
-void request_uses_end(void);
-
-/* Keep @use for the request of this thread, until it ends. */
-void request_uses(struct request_use *use);
+/* Keep @use for the request, if it is watched, until the second. */
+void request_uses(struct request *request, struct request_use *use);
+void request_uses_end(struct request *request);
 
 /* Give back a reference; the last one frees it. */
 void request_use_drop(struct request_use *use);

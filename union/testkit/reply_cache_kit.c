@@ -50,9 +50,9 @@ struct reply_cache *reply_cache_kit_open(void *memory, size_t size)
 	return once;
 }
 
-struct request_note reply_cache_kit_request(uint64_t unique, uint32_t opcode)
+struct request reply_cache_kit_request(uint64_t unique, uint32_t opcode)
 {
-	return (struct request_note){.unique = unique, .opcode = opcode};
+	return (struct request){.unique = unique, .opcode = opcode};
 }
 
 struct handle reply_cache_kit_handle(uint8_t byte)
@@ -73,11 +73,11 @@ struct reply_cache_kit_reply reply_cache_kit_reply(uint64_t unique)
 }
 
 /* Do as a reply_cache_kit_server; it may be killed in it. */
-bool reply_cache_kit_reply_kept(uint64_t unique)
+bool reply_cache_kit_reply_kept(struct request *request, uint64_t unique)
 {
 	struct reply_cache_kit_reply reply = reply_cache_kit_reply(unique);
 	const struct iovec iov[] = {{&reply.header, sizeof(reply.header)},
 				    {&reply.entry, sizeof(reply.entry)}};
 
-	return reply_cache_reply(iov, 2);
+	return reply_cache_reply(request, iov, 2);
 }

@@ -32,7 +32,7 @@ void *reply_cache_kit_memory(size_t size);
 /* Open the memory as the next server does. */
 struct reply_cache *reply_cache_kit_open(void *memory, size_t size);
 
-struct request_note reply_cache_kit_request(uint64_t unique, uint32_t opcode);
+struct request reply_cache_kit_request(uint64_t unique, uint32_t opcode);
 struct handle reply_cache_kit_handle(uint8_t byte);
 
 /* A reply as long as that to a lookup. */
@@ -44,6 +44,6 @@ struct reply_cache_kit_reply {
 struct reply_cache_kit_reply reply_cache_kit_reply(uint64_t unique);
 
 /* Do what a server does with a reply; it may be killed in it. */
-bool reply_cache_kit_reply_kept(uint64_t unique);
+bool reply_cache_kit_reply_kept(struct request *request, uint64_t unique);
 
 #endif

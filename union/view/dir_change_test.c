@@ -52,7 +52,7 @@ static int setup(void **state)
 	}
 	if (!root)
 		return 0;
-	if (lookup_entry(&fs, root, "d", NULL, &entry) < 0)
+	if (lookup_entry(&fs, NULL, root, "d", NULL, &entry) < 0)
 		return -1;
 	dir = node_get(&fs.nodes, entry.ino);
 	return 0;

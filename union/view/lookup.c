@@ -69,11 +69,11 @@ int lookup_inode(const struct branch *branch, int dirfd, const char *name,
 	return -ESTALE;
 }
 
-static void fill_entry(struct unionfs *fs, struct node *node,
-		       const struct stat *st, double attr_timeout,
-		       struct fuse_entry_param *ret)
+static void fill_entry(struct unionfs *fs, struct request *request,
+		       struct node *node, const struct stat *st,
+		       double attr_timeout, struct fuse_entry_param *ret)
 {
-	reply_cache_gains_node(node->id);
+	reply_cache_gains_node(request, node->id);
 	memset(ret, 0, sizeof(*ret));
 	ret->ino = node->id;
 	ret->generation = lookup_generation(node);
@@ -82,9 +82,9 @@ static void fill_entry(struct unionfs *fs, struct node *node,
 	ret->entry_timeout = fs->timeout;
 }
 
-static int intern_file(struct unionfs *fs, int dirfd, const char *name,
-		       const struct node_found *found, struct stat *st,
-		       struct fuse_entry_param *ret)
+static int intern_file(struct unionfs *fs, struct request *request, int dirfd,
+		       const char *name, const struct node_found *found,
+		       struct stat *st, struct fuse_entry_param *ret)
 {
 	struct node *node;
 	uint64_t ino;
@@ -99,7 +99,8 @@ static int intern_file(struct unionfs *fs, int dirfd, const char *name,
 		return r;
 	unionfs_found_at(fs, node, branch, dirfd, name);
 	unionfs_fill_stat(fs, node, st);
-	fill_entry(fs, node, st, unionfs_attr_timeout(fs, node), ret);
+	fill_entry(fs, request, node, st,
+		   unionfs_attr_timeout(fs, request, node), ret);
 	return 0;
 }
 
@@ -121,9 +122,9 @@ static void drop_lost_copies(struct unionfs *fs, const struct node *node,
 	}
 }
 
-static int intern_dir(struct unionfs *fs, int dirfd, const char *name,
-		      const struct node_found *found, unsigned count,
-		      bool doubted, struct stat *st,
+static int intern_dir(struct unionfs *fs, struct request *request, int dirfd,
+		      const char *name, const struct node_found *found,
+		      unsigned count, bool doubted, struct stat *st,
 		      struct fuse_entry_param *ret)
 {
 	uint64_t ino;
@@ -144,12 +145,12 @@ static int intern_dir(struct unionfs *fs, int dirfd, const char *name,
 		drop_lost_copies(fs, node, found, count);
 	unionfs_found_at(fs, node, fs->branches.items[found->branch], dirfd,
 			 name);
-	r = unionfs_attr(fs, node, st, &timeout);
+	r = unionfs_attr(fs, request, node, st, &timeout);
 	if (r < 0) {
 		node_forget(&fs->nodes, node->id, 1);
 		return r;
 	}
-	fill_entry(fs, node, st, timeout, ret);
+	fill_entry(fs, request, node, st, timeout, ret);
 	return 0;
 }
 
@@ -309,8 +310,9 @@ static int search_by_policy(struct unionfs *fs, struct node *parent,
 	return r;
 }
 
-int lookup_entry(struct unionfs *fs, struct node *parent, const char *name,
-		 struct copy *first, struct fuse_entry_param *ret)
+int lookup_entry(struct unionfs *fs, struct request *request,
+		 struct node *parent, const char *name, struct copy *first,
+		 struct fuse_entry_param *ret)
 {
 	struct node_found found[BRANCH_MAX];
 	struct dir_search search = {.found = found};
@@ -338,13 +340,14 @@ int lookup_entry(struct unionfs *fs, struct node *parent, const char *name,
 	if (r < 0)
 		return r;
 	if (!S_ISDIR(search.st.st_mode))
-		return intern_file(fs, fd->fd, name, found, &search.st, ret);
-	return intern_dir(fs, fd->fd, name, found, search.count, doubt,
+		return intern_file(fs, request, fd->fd, name, found, &search.st,
+				   ret);
+	return intern_dir(fs, request, fd->fd, name, found, search.count, doubt,
 			  &search.st, ret);
 }
 
-int lookup_made(struct unionfs *fs, unsigned branch, int dirfd,
-		const char *name, struct fuse_entry_param *ret)
+int lookup_made(struct unionfs *fs, struct request *request, unsigned branch,
+		int dirfd, const char *name, struct fuse_entry_param *ret)
 {
 	struct node_found found = {.branch = branch};
 	struct stat st;
@@ -354,8 +357,9 @@ int lookup_made(struct unionfs *fs, unsigned branch, int dirfd,
 	if (r < 0)
 		return r;
 	if (S_ISDIR(st.st_mode))
-		return intern_dir(fs, dirfd, name, &found, 1, false, &st, ret);
-	return intern_file(fs, dirfd, name, &found, &st, ret);
+		return intern_dir(fs, request, dirfd, name, &found, 1, false,
+				  &st, ret);
+	return intern_file(fs, request, dirfd, name, &found, &st, ret);
 }
 
 /*
@@ -423,8 +427,8 @@ static bool is_still_at(const struct branch *branch, int fd, const char *path)
 	return branch_path_of(branch, fd, now) == 0 && strcmp(now, path) == 0;
 }
 
-int lookup_dir(struct unionfs *fs, unsigned branch, int fd,
-	       struct fuse_entry_param *ret)
+int lookup_dir(struct unionfs *fs, struct request *request, unsigned branch,
+	       int fd, struct fuse_entry_param *ret)
 {
 	struct node_found found[BRANCH_MAX];
 	auto_close int first = -1;
@@ -443,7 +447,8 @@ int lookup_dir(struct unionfs *fs, unsigned branch, int fd,
 		return first;
 	if (fstat(first, &st) < 0)
 		return -errno;
-	return intern_dir(fs, first, "", found, (unsigned)n, false, &st, ret);
+	return intern_dir(fs, request, first, "", found, (unsigned)n, false,
+			  &st, ret);
 }
 
 int lookup_all(struct unionfs *fs, const struct node *parent, const char *name,

@@ -29,8 +29,9 @@ int lookup_inode(const struct branch *branch, int dirfd, const char *name,
  * -ENOENT, or the error of a branch that could not be asked. A name that may
  * be on a failed branch is not said to be absent.
  */
-int lookup_entry(struct unionfs *fs, struct node *parent, const char *name,
-		 struct copy *first, struct fuse_entry_param *ret);
+int lookup_entry(struct unionfs *fs, struct request *request,
+		 struct node *parent, const char *name, struct copy *first,
+		 struct fuse_entry_param *ret);
 
 /* Get the generation that the kernel is told; 0 for the root. */
 static inline uint64_t lookup_generation(const struct node *node)
@@ -42,15 +43,15 @@ static inline uint64_t lookup_generation(const struct node *node)
  * Get the entry of a file just made as @name in @dirfd (@name "": @dirfd
  * itself), which is on @branch alone.
  */
-int lookup_made(struct unionfs *fs, unsigned branch, int dirfd,
-		const char *name, struct fuse_entry_param *ret);
+int lookup_made(struct unionfs *fs, struct request *request, unsigned branch,
+		int dirfd, const char *name, struct fuse_entry_param *ret);
 
 /*
  * Get the entry of the directory @fd (may be O_PATH), found on @branch but
  * maybe on others too. The caller has fs->tree. -ENOENT: it was removed.
  */
-int lookup_dir(struct unionfs *fs, unsigned branch, int fd,
-	       struct fuse_entry_param *ret);
+int lookup_dir(struct unionfs *fs, struct request *request, unsigned branch,
+	       int fd, struct fuse_entry_param *ret);
 
 /*
  * Find every branch that has @name in @parent. The one that is seen comes

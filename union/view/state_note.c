@@ -95,11 +95,12 @@ void state_note_settings(struct unionfs *fs)
 	pthread_mutex_unlock(&lock);
 }
 
-void state_note_request(struct unionfs *fs, const void *data, size_t length)
+void state_note_request(struct unionfs *fs, const struct request *request,
+			const void *data, size_t length)
 {
 	struct state_header *header;
 
-	if (!fs->state || request_current.opcode != FUSE_INIT ||
+	if (!fs->state || request->opcode != FUSE_INIT ||
 	    length > STATE_INIT_MAX)
 		return;
 	header = fs->state->header;

@@ -94,10 +94,10 @@ static void attributes_are_not_kept_while_one_comes(void **state)
 		skip();
 	fs.timeout = 100;
 	subdirs_begin(&fs, root);
-	assert_int_equal(unionfs_attr(&fs, root, &st, &timeout), 0);
+	assert_int_equal(unionfs_attr(&fs, NULL, root, &st, &timeout), 0);
 	assert_true(timeout == 0);
 	subdirs_end(&fs, root, 0);
-	assert_int_equal(unionfs_attr(&fs, root, &st, &timeout), 0);
+	assert_int_equal(unionfs_attr(&fs, NULL, root, &st, &timeout), 0);
 	assert_true(timeout == 100);
 }
 

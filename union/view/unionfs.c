@@ -179,10 +179,12 @@ void unionfs_found_at(const struct unionfs *fs, const struct node *node,
 	atomic_store(&fs->nodes.state->shown[node->id], number);
 }
 
-double unionfs_attr_timeout(struct unionfs *fs, struct node *node)
+double unionfs_attr_timeout(struct unionfs *fs, const struct request *request,
+			    struct node *node)
 {
-	return S_ISREG(node->type) && unseen_may_change(fs, node) ? 0
-								  : fs->timeout;
+	return S_ISREG(node->type) && unseen_may_change(fs, request, node)
+		       ? 0
+		       : fs->timeout;
 }
 
 static bool later(const struct timespec *a, const struct timespec *b)
@@ -290,18 +292,19 @@ int unionfs_stat(struct unionfs *fs, struct node *node, struct stat *ret)
 	return 0;
 }
 
-int unionfs_attr(struct unionfs *fs, struct node *node, struct stat *ret,
-		 double *ret_timeout)
+int unionfs_attr(struct unionfs *fs, const struct request *request,
+		 struct node *node, struct stat *ret, double *ret_timeout)
 {
-	return unionfs_attr_open(fs, node, -1, ret, ret_timeout);
+	return unionfs_attr_open(fs, request, node, -1, ret, ret_timeout);
 }
 
-int unionfs_attr_open(struct unionfs *fs, struct node *node, int fd,
-		      struct stat *ret, double *ret_timeout)
+int unionfs_attr_open(struct unionfs *fs, const struct request *request,
+		      struct node *node, int fd, struct stat *ret,
+		      double *ret_timeout)
 {
 	uint64_t mark = naming_mark(node), subdirs = subdirs_mark(fs, node);
 	/* Before the stat: a writer that comes between is not missed. */
-	double timeout = unionfs_attr_timeout(fs, node);
+	double timeout = unionfs_attr_timeout(fs, request, node);
 	int r = fd < 0 ? unionfs_stat(fs, node, ret)
 		       : stat_open(fs, node, fd, ret);
 

@@ -14,6 +14,7 @@
 #include "union/node/moving.h"
 #include "union/node/node.h"
 #include "union/state/open_table.h"
+#include "union/state/request.h"
 #include "union/sys/inode_number.h"
 #include "union/sys/stats.h"
 
@@ -62,11 +63,6 @@ struct unionfs {
 	struct union_stats *stats; /* with the nodes */
 };
 
-static inline struct unionfs *unionfs_of(fuse_req_t req)
-{
-	return fuse_req_userdata(req);
-}
-
 static inline struct branch *branch_of(const struct unionfs *fs,
 				       const struct copy *copy)
 {
@@ -114,21 +110,23 @@ void unionfs_found_at(const struct unionfs *fs, const struct node *node,
 		      const struct branch *branch, int fd, const char *name);
 
 /* Get the seconds for which the kernel may trust the attributes of @node. */
-double unionfs_attr_timeout(struct unionfs *fs, struct node *node);
+double unionfs_attr_timeout(struct unionfs *fs, const struct request *request,
+			    struct node *node);
 
 /*
  * Do the same as unionfs_stat(), and get the seconds for which the kernel may
  * trust the result. 0 while names in @node are changed: the answer may come to
  * the kernel after that of the change.
  */
-int unionfs_attr(struct unionfs *fs, struct node *node, struct stat *ret,
-		 double *ret_timeout);
+int unionfs_attr(struct unionfs *fs, const struct request *request,
+		 struct node *node, struct stat *ret, double *ret_timeout);
 
 /* Do the same for a file that is open as @fd, which may be O_PATH; -1: it is
  * not open.
  */
-int unionfs_attr_open(struct unionfs *fs, struct node *node, int fd,
-		      struct stat *ret, double *ret_timeout);
+int unionfs_attr_open(struct unionfs *fs, const struct request *request,
+		      struct node *node, int fd, struct stat *ret,
+		      double *ret_timeout);
 
 /* May the branch of @copy be changed? 0; -EROFS; -EIO: it failed. */
 int unionfs_writable(const struct unionfs *fs, const struct copy *copy);

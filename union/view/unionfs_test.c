@@ -34,13 +34,13 @@ static void attributes_are_not_kept_of_a_directory_that_changes(void **state)
 	assert_int_equal(node_table_init(&fs.nodes, 1, NULL), 0);
 	assert_int_equal(node_intern(&fs.nodes, S_IFDIR, 7, &found, 1, &node),
 			 0);
-	assert_int_equal(unionfs_attr(&fs, node, &st, &timeout), 0);
+	assert_int_equal(unionfs_attr(&fs, NULL, node, &st, &timeout), 0);
 	assert_true(timeout == 100);
 	naming_begin(node);
-	assert_int_equal(unionfs_attr(&fs, node, &st, &timeout), 0);
+	assert_int_equal(unionfs_attr(&fs, NULL, node, &st, &timeout), 0);
 	assert_true(timeout == 0);
 	naming_end(node, true);
-	assert_int_equal(unionfs_attr(&fs, node, &st, &timeout), 0);
+	assert_int_equal(unionfs_attr(&fs, NULL, node, &st, &timeout), 0);
 	assert_true(timeout == 100);
 	dir_fd_drop_branch(0);
 	node_forget(&fs.nodes, node->id, 1);

@@ -8,19 +8,25 @@
 #include "union/state/request.h"
 #include "union/sys/file_in_use.h"
 
-/* Note, with the node locked, that this thread gets an answer to keep. */
-static void tell(struct node *node)
+static uint32_t caller_pid(const struct request *request)
 {
-	uint32_t *told = &node_file(node)->told, pid = request_current.pid;
+	return request ? request->pid : 0;
+}
+
+/* Note, with the node locked, that the caller gets an answer to keep. */
+static void tell(struct node *node, const struct request *request)
+{
+	uint32_t *told = &node_file(node)->told, pid = caller_pid(request);
 
 	*told = pid && (!*told || *told == pid) ? pid : NODE_TOLD_MANY;
 }
 
-bool unseen_begins(const struct unionfs *fs, struct node *node, bool read_write)
+bool unseen_begins(const struct unionfs *fs, const struct request *request,
+		   struct node *node, bool read_write)
 {
 	struct node_file *file = node_file(node);
 	bool begins = !node->mapped && read_write;
-	bool others = file->told && file->told != request_current.pid;
+	bool others = file->told && file->told != caller_pid(request);
 
 	if (begins) {
 		node->mapped = true;
@@ -30,7 +36,8 @@ bool unseen_begins(const struct unionfs *fs, struct node *node, bool read_write)
 }
 
 /* Has a process mapped the file to write, while none has it open so? */
-static bool is_mapped(struct unionfs *fs, struct node *node)
+static bool is_mapped(struct unionfs *fs, const struct request *request,
+		      struct node *node)
 {
 	auto_close int fd = unionfs_open(fs, node, O_RDONLY | O_NOFOLLOW);
 	bool mapped;
@@ -42,13 +49,14 @@ static bool is_mapped(struct unionfs *fs, struct node *node)
 	mapped = node->mapped;
 	if (!mapped) {
 		node_file(node)->told = 0;
-		tell(node);
+		tell(node, request);
 	}
 	node_unlock(&fs->nodes, node);
 	return mapped;
 }
 
-bool unseen_may_change(struct unionfs *fs, struct node *node)
+bool unseen_may_change(struct unionfs *fs, const struct request *request,
+		       struct node *node)
 {
 	bool may, ask;
 
@@ -56,10 +64,10 @@ bool unseen_may_change(struct unionfs *fs, struct node *node)
 	may = node->mapped || (!fs->told_of_writes && node->passthrough &&
 			       node_file(node)->writers);
 	if (!may)
-		tell(node);
+		tell(node, request);
 	ask = node->mapped && !node_file(node)->writers;
 	node_unlock(&fs->nodes, node);
-	return ask ? is_mapped(fs, node) : may;
+	return ask ? is_mapped(fs, request, node) : may;
 }
 
 /* Make a digest of the attributes that may change. */

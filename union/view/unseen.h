@@ -29,7 +29,8 @@
  * attributes are read. If not, the kernel may keep them, and the process that
  * asked is noted.
  */
-bool unseen_may_change(struct unionfs *fs, struct node *node);
+bool unseen_may_change(struct unionfs *fs, const struct request *request,
+		       struct node *node);
 
 /*
  * Note that @node, locked, has one more open file, which is passed through and
@@ -40,8 +41,8 @@ bool unseen_may_change(struct unionfs *fs, struct node *node);
  * (An answer to the process that opens the file has arrived. The kernel forgets
  * an older access time once the file is mapped.)
  */
-bool unseen_begins(const struct unionfs *fs, struct node *node,
-		   bool read_write);
+bool unseen_begins(const struct unionfs *fs, const struct request *request,
+		   struct node *node, bool read_write);
 
 #define UNSEEN_KEEP_MS  50
 #define UNSEEN_ALIKE    7 /* answers that are as the one before */

@@ -16,6 +16,7 @@
 
 #include <cmocka.h>
 
+static struct request request;
 static struct unionfs fs;
 static struct branch branch;
 static struct node *node;
@@ -45,7 +46,7 @@ static int setup(void **state)
 	    node_intern(&fs.nodes, S_IFREG, 7, &found, 1, &node) < 0)
 		return -1;
 	node->passthrough = true;
-	request_current = (struct request_note){.pid = 1};
+	request.pid = 1;
 	return close(fd);
 }
 
@@ -60,15 +61,15 @@ static int done(void **state)
 
 static void is_told(uint32_t pid)
 {
-	request_current.pid = pid;
-	assert_false(unseen_may_change(&fs, node));
+	request.pid = pid;
+	assert_false(unseen_may_change(&fs, &request, node));
 }
 
 static bool opens(uint32_t pid, bool reads)
 {
-	request_current.pid = pid;
+	request.pid = pid;
 	node_file(node)->writers++;
-	return unseen_begins(&fs, node, reads);
+	return unseen_begins(&fs, &request, node, reads);
 }
 
 static void closes(void)
@@ -80,7 +81,7 @@ static void nobody_is_told_to_forget_what_was_said_to_who_opens(void **state)
 {
 	(void)state;
 	assert_false(opens(1, true)); /* nothing was said to anybody */
-	assert_true(unseen_may_change(&fs, node));
+	assert_true(unseen_may_change(&fs, &request, node));
 	assert_false(opens(2, true)); /* it has begun before */
 	closes();
 	closes();
@@ -100,7 +101,7 @@ static void nobody_is_told_to_forget_what_was_said_to_who_opens(void **state)
 	closes();
 	is_told(1);
 	assert_false(opens(2, false)); /* a mere writer maps nothing */
-	assert_false(unseen_may_change(&fs, node));
+	assert_false(unseen_may_change(&fs, &request, node));
 }
 
 static void a_mapping_that_outlives_its_file_is_seen(void **state)
@@ -113,10 +114,10 @@ static void a_mapping_that_outlives_its_file_is_seen(void **state)
 	assert_int_equal(close(fd), 0);
 	(void)opens(1, true);
 	closes();
-	assert_true(unseen_may_change(&fs, node));
-	assert_true(unseen_may_change(&fs, node));
+	assert_true(unseen_may_change(&fs, &request, node));
+	assert_true(unseen_may_change(&fs, &request, node));
 	assert_int_equal(munmap(at, 4096), 0);
-	assert_false(unseen_may_change(&fs, node));
+	assert_false(unseen_may_change(&fs, &request, node));
 }
 
 static void an_answer_is_kept_after_as_many_that_were_alike(void **state)
@@ -149,11 +150,11 @@ static void nothing_is_kept_where_the_kernel_misses_writes(void **state)
 	assert_true(unseen_keep_new(&fs) == 0);
 	is_told(1);
 	assert_true(opens(1, false)); /* the first that writes */
-	assert_true(unseen_may_change(&fs, node));
+	assert_true(unseen_may_change(&fs, &request, node));
 	assert_false(opens(2, false));
 	closes();
 	closes();
-	assert_false(unseen_may_change(&fs, node));
+	assert_false(unseen_may_change(&fs, &request, node));
 }
 
 int main(void)
