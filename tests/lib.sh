@@ -108,16 +108,33 @@ fails() {
 	esac
 }
 
-# eventually SECONDS COMMAND...: true within that time
+# eventually SECONDS COMMAND...: it succeeds within that time. Each try is a subshell,
+# which also `fail` and a failing command of a function end: a variable that it sets
+# is lost. One try begins when the time is over: this shell may have had no processor
+# meanwhile. A failure shows the output of that try.
 eventually() {
-	local end=$((SECONDS + $1)) _said_before=$_SAID
+	local end=$((SECONDS + $1)) said=$TEST_DIR/.try.$BASH_SUBSHELL last rc
 	shift
-	local _SAID=2 # what fails on the way is no news
-	until "$@" >/dev/null 2>&1; do
-		[ $SECONDS -lt $end ] || { _SAID=$_said_before; fail "not within time: $*"; }
+	while :; do
+		last=$((SECONDS >= end))
+		# In a condition, `set -e` would have no effect on the try.
+		rc=$(set +e; trap - ERR; try_once "$said" "$@"; echo $?)
+		[ "$rc" != 0 ] || break
+		if [ $last = 1 ]; then
+			sed 's/^/# last try: /' "$said" | tail -n 40 >&"$_SAID"
+			fail "not within time: $*"
+		fi
 		sleep 0.05
 	done
+	rm -f "$said"
 }
+try_once() ( # FILE COMMAND...: its output goes there
+	exec >"$1" 2>&1
+	_SAID=2
+	[ "$(type -t "$2")" != function ] || trap '_say_line "$LINENO" "$BASH_COMMAND"' ERR
+	set -eE
+	"${@:2}"
+)
 
 # end_at_once [PID...]: whether they still are or not
 end_at_once() {
@@ -166,6 +183,9 @@ union_end() {
 # becomes PID PROGRAM: what a shell started in the background runs by now
 becomes() { eventually 30 grep -qsx "$2" "/proc/$1/comm"; }
 
+# traced PID: each of its threads is. A tracer takes them one by one.
+traced() { ! grep -hs '^TracerPid:' /proc/"$1"/task/*/status | grep -qw 0; }
+
 # stand_still PID: stopped, all of its threads (they go on for a moment)
 stand_still() {
 	kill -STOP "$1"
@@ -205,6 +225,7 @@ run_tests() {
 			_cleanups=()
 			trap _end EXIT
 			trap '_say_line "$LINENO" "$BASH_COMMAND"' ERR
+			trap 'trap "" INT TERM HUP; _say_line "(a signal)" "$BASH_COMMAND"; exit 130' INT TERM HUP
 			set -eE
 			"$t"
 		)

@@ -72,6 +72,52 @@ test_the_summary_tells_why_a_test_failed() {
 	grep -qF "a cause of cmocka" "$D/tally.failed"
 	fails 1 "" grep -F "said by one" "$D/tally.failed"
 	fails 1 "" grep -F "line 60 of three" "$D/tally.failed"
+	# The beginning of much output, and a cause in the middle of it.
+	printf '%s\n' '#!/bin/sh' 'echo "ok 1 - one"' 'echo the beginning' 'seq 100' \
+		'echo "x.c:1:2: runtime error: a cause"' 'seq 100' 'echo "not ok 2 - two"' >"$D/failing"
+	rm "$D/tally.failed"
+	TALLY=$D/tally BUILD=$D fails 1 "1 failed" "$TOP/tests/run" --name short "$D/failing"
+	grep -qF "the beginning" "$D/tally.failed"
+	grep -qF "runtime error: a cause" "$D/tally.failed"
+	[ "$(wc -l <"$D/tally.failed")" -lt 80 ]
+	# A program may end in the middle of a test, by itself or as it takes too long.
+	printf '%s\n' '#!/bin/sh' 'echo "ok 1 - one"' 'echo a last word' 'exec $END' >"$D/failing"
+	for end in false 'sleep 600'; do
+		rm "$D/tally.failed"
+		TALLY=$D/tally BUILD=$D END=$end fails 1 "1 failed" \
+			"$TOP/tests/run" --name short --timeout 5 "$D/failing"
+		grep -qF 'after "ok 1 - one":' "$D/tally.failed"
+		grep -qF "a last word" "$D/tally.failed"
+	done
+	grep -qF "timed out after 5 s" "$D/tally.failed"
+}
+
+test_a_script_that_a_signal_ends_says_where_it_was() {
+	script 'waits() { : >"$OUT/ready"; sleep 600; }' 'test_one() { waits; }'
+	OUT=$D group bash "$D/script" >"$D/said" 2>&1
+	eventually 60 test -e "$D/ready"
+	signal_group 1
+	wait $GROUP && fail "it passed"
+	grep '^# line (a signal) < [0-9]* < ' "$D/said"
+}
+
+test_what_never_comes_is_told_with_what_its_last_try_said() {
+	script 'looks() { same "$(cat "$OUT/is")" right; true; }
+	more() { false; true; }
+	nested() { eventually 1 looks; }
+	test_fails() { eventually 1 looks; }
+	test_a_line() { eventually 1 more; }
+	test_nested() { eventually 1 nested; }
+	test_comes() {
+		(sleep 1 && echo right >"$OUT/is") &
+		eventually 60 looks
+	}'
+	echo wrong >"$D/is"
+	OUT=$D fails 1 "# last try: FAIL: expected 'right', got 'wrong'" bash "$D/script" test_fails
+	OUT=$D fails 1 "FAIL: not within time: looks" bash "$D/script" test_fails
+	OUT=$D fails 1 ": false" bash "$D/script" test_a_line
+	OUT=$D fails 1 "# last try: # last try: FAIL: expected" bash "$D/script" test_nested
+	OUT=$D bash "$D/script" test_comes
 }
 
 test_a_second_signal_does_not_end_the_clean_up() {
