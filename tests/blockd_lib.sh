@@ -83,11 +83,7 @@ start_doomed() {
 		-e "inject=$1:signal=KILL:when=$2" 2>"$D/strace.err" &
 	STRACE=$!
 	at_exit kill -9 "$STRACE"
-	eventually 30 traced
-}
-# Every thread has its tracer.
-traced() {
-	! grep -L "^TracerPid:	$STRACE$" /proc/"$PID"/task/*/status | grep -q .
+	eventually 60 traced "$PID"
 }
 
 # promised NAME: what a pool reserves for it

@@ -186,7 +186,7 @@ kill_at() {
 	strace -f -qq -o "$TEST_DIR/trace" -e "trace=$STEPS" \
 		-e "inject=$STEPS:signal=KILL:when=$1" -p "$driver" 2>/dev/null &
 	tracer=$!
-	eventually 30 eval "! grep -hs '^TracerPid:' /proc/$driver/task/*/status | grep -qw 0"
+	eventually 60 traced "$driver"
 	"${@:2}" >"$TEST_DIR/said" 2>&1 &
 	call=$!
 	end=$((SECONDS + 120))

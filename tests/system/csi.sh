@@ -604,8 +604,6 @@ test_a_stop_does_not_wait_for_a_silent_node() {
 }
 
 # All threads of process $1 are.
-traced() { ! grep -q '^TracerPid:.0$' /proc/"$1"/task/*/status; }
-
 # killed_in N CALL...: CALL of a driver that is killed at its N-th step; 1 when
 # it was not killed any more. A new one is running then.
 killed_in() {

@@ -149,7 +149,7 @@ test_a_union_that_takes_no_branches_is_a_condition_and_no_error() {
 }
 
 test_a_broken_volume_is_put_right_and_grows() {
-	local id t before
+	local id t before pid
 	cap 1
 	volume mend
 	id=$(create 1 mend 340 parameters.fsType=xfs)
@@ -161,8 +161,11 @@ test_a_broken_volume_is_put_right_and_grows() {
 	expand 1 "$id" "$(target 1 a)" | grep -q "capacity_bytes=$((500 * MIB))"
 	[ "$(df_mib "$(staging 1 mend)")" -gt $((before + 100)) ]
 	# A process that only works in the folder does not keep the mount.
-	(cd "$(target 1 a)" && exec sleep 1) &
-	eventually 10 eval "[ \"\$(readlink /proc/$!/cwd)\" = '$(target 1 a)' ]"
+	(cd "$(target 1 a)" && exec sleep 300) &
+	pid=$!
+	at_exit kill $pid
+	eventually 60 eval "[ \"\$(readlink /proc/$pid/cwd)\" = '$(target 1 a)' ]"
+	(sleep 1 && kill $pid) & # while the mount is taken down
 	unpublish 1 "$id" a
 	unstage 1 mend "$id"
 	delete 1 "$id"

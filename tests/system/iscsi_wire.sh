@@ -19,18 +19,18 @@ port() { echo "${portal##*:}"; }
 
 test_discovery_shows_what_a_peer_may_see() {
 	start_server --export a=ram:16M --export b.c=ram:16M
-	timeout 20 iscsi-ls "iscsi://$portal" | sort >"$TEST_DIR/ls"
+	timeout 60 iscsi-ls "iscsi://$portal" | sort >"$TEST_DIR/ls"
 	same "$(cat "$TEST_DIR/ls")" "Target:$PREFIX:a Portal:$portal,1
 Target:$PREFIX:b.c Portal:$portal,1"
-	same "$(timeout 20 iscsi-ls -s "iscsi://$other" | grep -c '^Lun:0')" 2
+	same "$(timeout 60 iscsi-ls -s "iscsi://$other" | grep -c '^Lun:0')" 2
 	stop_server
 	start_server --export a=ram:16M --addresses 10.1.2.3
-	same "$(timeout 20 iscsi-ls "iscsi://$portal")" ""
-	fails any "" timeout 20 iscsi-inq "iscsi://$portal/$PREFIX:a/0"
+	same "$(timeout 60 iscsi-ls "iscsi://$portal")" ""
+	fails any "" timeout 60 iscsi-inq "iscsi://$portal/$PREFIX:a/0"
 	stop_server
 	start_server --export a=ram:16M --addresses iscsi:iqn.2000-01.org:me
-	same "$(timeout 20 iscsi-ls "iscsi://$portal")" ""
-	timeout 20 iscsi-ls -i iqn.2000-01.org:me "iscsi://$portal" |
+	same "$(timeout 60 iscsi-ls "iscsi://$portal")" ""
+	timeout 60 iscsi-ls -i iqn.2000-01.org:me "iscsi://$portal" |
 		grep -q "$PREFIX:a"
 	stop_server
 }
@@ -38,7 +38,7 @@ Target:$PREFIX:b.c Portal:$portal,1"
 test_several_luns_of_one_target() {
 	start_server --target iqn.2000-01.org:group --export a=ram:16M \
 		--export b=ram:32M
-	timeout 20 iscsi-ls -s "iscsi://$portal" >"$TEST_DIR/ls"
+	timeout 60 iscsi-ls -s "iscsi://$portal" >"$TEST_DIR/ls"
 	same "$(grep -c '^Target' "$TEST_DIR/ls")" 1
 	# iscsi-ls shows the last block's address for the number of blocks.
 	grep -q '^Lun:0.*15M' "$TEST_DIR/ls" || fail "$(cat "$TEST_DIR/ls")"
@@ -54,13 +54,13 @@ test_a_session_sees_the_luns_that_admit_it() {
 	start_server --target $at --export a=ram:16M --export b=ram:32M \
 		--export c=ram:64M --admit a=iscsi:$me --admit b=iscsi:$you \
 		--admit b=iscsi:$me@10.0.0.0/8
-	same "$(timeout 20 iscsi-ls -s -i $me "iscsi://$portal" | grep -c '^Lun')" 2
-	same "$(timeout 20 iscsi-ls -s -i $you "iscsi://$portal" |
+	same "$(timeout 60 iscsi-ls -s -i $me "iscsi://$portal" | grep -c '^Lun')" 2
+	same "$(timeout 60 iscsi-ls -s -i $you "iscsi://$portal" |
 		sed -n 's/^Lun:\([0-9]\).*/\1/p' | xargs)" "1 2"
-	same "$(timeout 20 iscsi-readcapacity16 -i $you -s "iscsi://$portal/$at/1")" \
+	same "$(timeout 60 iscsi-readcapacity16 -i $you -s "iscsi://$portal/$at/1")" \
 		$((32 << 20))
-	fails any "" timeout 20 iscsi-readcapacity16 -i $me "iscsi://$portal/$at/1"
-	fails any "" timeout 20 iscsi-readcapacity16 -i $you "iscsi://$portal/$at/0"
+	fails any "" timeout 60 iscsi-readcapacity16 -i $me "iscsi://$portal/$at/1"
+	fails any "" timeout 60 iscsi-readcapacity16 -i $you "iscsi://$portal/$at/0"
 	initiator <<-END
 		me = Peer($(port), "$at") # 5: LUN RESET, 2: ABORT TASK SET
 		assert (me.reset(5, 0), me.reset(5, 1)) == (0, 2)
@@ -72,11 +72,11 @@ test_a_session_sees_the_luns_that_admit_it() {
 test_discovery_may_ask_for_a_secret() {
 	chap_file finder finder secret_of_finders
 	start_server --export a=ram:16M --discovery "$TEST_DIR/finder"
-	fails any "" timeout 20 iscsi-ls "iscsi://$portal"
-	timeout 20 iscsi-ls "iscsi://finder%secret_of_finders@$portal" |
+	fails any "" timeout 60 iscsi-ls "iscsi://$portal"
+	timeout 60 iscsi-ls "iscsi://finder%secret_of_finders@$portal" |
 		grep -q "$PREFIX:a"
-	fails any "" timeout 20 iscsi-ls "iscsi://finder%secret_of_finderz@$portal"
-	timeout 20 iscsi-inq "iscsi://$portal/$PREFIX:a/0" >/dev/null
+	fails any "" timeout 60 iscsi-ls "iscsi://finder%secret_of_finderz@$portal"
+	timeout 60 iscsi-inq "iscsi://$portal/$PREFIX:a/0" >/dev/null
 	stop_server
 }
 
@@ -132,25 +132,25 @@ test_chap_lets_in_who_knows_the_secret() {
 	chap_file one 0xme 0bsecret_of_twelve
 	start_server --export a=ram:16M --chap "$TEST_DIR/one"
 	at=$portal/$PREFIX:a/0
-	timeout 20 iscsi-inq "iscsi://0xme%0bsecret_of_twelve@$at" >/dev/null
-	fails any "" timeout 20 iscsi-inq "iscsi://$at"
-	fails any "" timeout 20 iscsi-inq "iscsi://0xme%0bsecret_of_twelvf@$at"
-	fails any "" timeout 20 iscsi-inq "iscsi://me%0bsecret_of_twelve@$at"
+	timeout 60 iscsi-inq "iscsi://0xme%0bsecret_of_twelve@$at" >/dev/null
+	fails any "" timeout 60 iscsi-inq "iscsi://$at"
+	fails any "" timeout 60 iscsi-inq "iscsi://0xme%0bsecret_of_twelvf@$at"
+	fails any "" timeout 60 iscsi-inq "iscsi://me%0bsecret_of_twelve@$at"
 	! grep -q secret_of "$log" || fail "a secret is in the log"
 	stop_server
 	chap_file both me secret_of_twelve 0btarget another_of_twelve
 	start_server --export a=ram:16M --chap "$TEST_DIR/both"
 	at=$portal/$PREFIX:a/0
-	timeout 20 iscsi-inq "iscsi://me%secret_of_twelve@$at?target_user=0btarget&target_password=another_of_twelve" >/dev/null
-	fails any "" timeout 20 iscsi-inq "iscsi://me%secret_of_twelve@$at?target_user=0btarget&target_password=wrong"
+	timeout 60 iscsi-inq "iscsi://me%secret_of_twelve@$at?target_user=0btarget&target_password=another_of_twelve" >/dev/null
+	fails any "" timeout 60 iscsi-inq "iscsi://me%secret_of_twelve@$at?target_user=0btarget&target_password=wrong"
 	stop_server
 }
 
 test_an_older_epoch_is_refused() {
 	start_server --export a=ram:16M --epoch 7
-	timeout 20 iscsi-inq "iscsi://$portal/$PREFIX:a:7/0" >/dev/null
-	fails any "" timeout 20 iscsi-inq "iscsi://$portal/$PREFIX:a:6/0"
-	fails any "" timeout 20 iscsi-inq "iscsi://$portal/$PREFIX:a/0"
+	timeout 60 iscsi-inq "iscsi://$portal/$PREFIX:a:7/0" >/dev/null
+	fails any "" timeout 60 iscsi-inq "iscsi://$portal/$PREFIX:a:6/0"
+	fails any "" timeout 60 iscsi-inq "iscsi://$portal/$PREFIX:a/0"
 	grep -q "of another epoch" "$log" || fail "$(cat "$log")"
 	stop_server
 }
@@ -162,7 +162,7 @@ test_growth_is_seen() {
 	truncate -s 32M "$TEST_DIR/grows"
 	kill -HUP "$server"
 	eventually 30 grep -q grown "$told"
-	size=$(timeout 20 iscsi-readcapacity16 -s "iscsi://$portal/$PREFIX:a/0")
+	size=$(timeout 60 iscsi-readcapacity16 -s "iscsi://$portal/$PREFIX:a/0")
 	same "$size" $((32 << 20))
 	io "iscsi://$portal/$PREFIX:a/0" 'write -P 3 31M 1M' 'read -P 3 31M 1M'
 	stop_server
@@ -213,7 +213,7 @@ test_strange_peers_are_dropped() {
 		    peer(os.urandom(48 + i * 16))
 		idle = [socket.create_connection(("127.0.0.1", port))
 		        for i in range(30)]
-		os.system(f"timeout 20 iscsi-inq iscsi://127.0.0.1:{port}/"
+		os.system(f"timeout 60 iscsi-inq iscsi://127.0.0.1:{port}/"
 		          "iqn.2025-01.io.union:a/0 >/dev/null || kill %d"
 		          % os.getpid())
 	END
@@ -364,7 +364,7 @@ test_an_epoch_is_raised_under_load() {
 		call SetExport name=x epoch=$((epoch + 1)) initiators=any >/dev/null
 		url="iscsi://$portal/$PREFIX:x:$((epoch + 1))/0"
 		io "$url" "write -P 0x7$epoch 0 16M" "read -P 0x7$epoch 0 16M"
-		fails any "" timeout 20 iscsi-inq "iscsi://$portal/$PREFIX:x:$epoch/0"
+		fails any "" timeout 60 iscsi-inq "iscsi://$portal/$PREFIX:x:$epoch/0"
 		kill "$writer" 2>/dev/null || true
 		wait "$writer" || true
 		io "$url" "read -P 0x7$epoch 0 16M"
@@ -386,18 +386,18 @@ goes_by_its_incarnation() {
 	same "$(extent_field x export.iscsi_portals.0)" "$portal"
 	tagged="iscsi://me%secret_of_twelve@$portal/$name/0"
 	io "$tagged" 'read -P 9 1M 1M'
-	fails any "" timeout 20 iscsi-inq "${tagged%/0}0/0"
-	fails any "" timeout 20 iscsi-inq "${tagged/$name/${name%????????????????}0123456789abcdef}"
-	timeout 20 iscsi-ls "iscsi://me%secret_of_twelve@$portal" >"$D/listed"
+	fails any "" timeout 60 iscsi-inq "${tagged%/0}0/0"
+	fails any "" timeout 60 iscsi-inq "${tagged/$name/${name%????????????????}0123456789abcdef}"
+	timeout 60 iscsi-ls "iscsi://me%secret_of_twelve@$portal" >"$D/listed"
 	! grep -F "$name" "$D/listed" || fail "the tag is shown"
 	grep -F "$PREFIX:x:4" "$D/listed"
-	timeout 20 iscsi-readcapacity16 "$tagged" | grep -qx 'LOGICAL BLOCK LENGTH IN BYTES:512'
+	timeout 60 iscsi-readcapacity16 "$tagged" | grep -qx 'LOGICAL BLOCK LENGTH IN BYTES:512'
 	fails 1 "EINVAL: a disk's block size" call SetExport name=x epoch=4 initiators=any block_size=1024
 	call SetExport name=x epoch=4 initiators=any block_size=4096 >/dev/null
 	stop_blockd KILL
 	start_blockd --listen-iscsi "tcp:$portal" --iscsi-secrets "$D/secrets"
 	same "$(extent_field x export.iscsi_name)" "$name"
-	timeout 20 iscsi-readcapacity16 "$tagged" | grep -qx 'LOGICAL BLOCK LENGTH IN BYTES:4096'
+	timeout 60 iscsi-readcapacity16 "$tagged" | grep -qx 'LOGICAL BLOCK LENGTH IN BYTES:4096'
 }
 
 test_blockd_serves_an_extent() {
@@ -412,7 +412,7 @@ test_blockd_serves_an_extent() {
 	call SetExport name=x epoch=3 initiators=any >/dev/null
 	portal=$(sed -n 's/.*iSCSI at //p' "$D/log.1")
 	url="iscsi://me%secret_of_twelve@$portal/$PREFIX:x:3/0"
-	fails any "" timeout 20 iscsi-inq "iscsi://$portal/$PREFIX:x:3/0"
+	fails any "" timeout 60 iscsi-inq "iscsi://$portal/$PREFIX:x:3/0"
 	io "$url" 'write -P 9 1M 1M' 'read -P 9 1M 1M' 'write -z -u 2M 64k' flush
 	call GetExportStats name=x >"$D/stats"
 	same "$(for i in 0 1; do field operations.$i.bytes <"$D/stats"; done | xargs)" \
@@ -420,7 +420,7 @@ test_blockd_serves_an_extent() {
 	same "$(field operations.1.errors <"$D/stats")" 0
 	[ "$(field operations.2.count <"$D/stats")" -ge 1 ]
 	call ResizeExtent name=x size=$((96 * MIB)) >/dev/null
-	same "$(timeout 20 iscsi-readcapacity16 -s "$url")" $((96 * MIB))
+	same "$(timeout 60 iscsi-readcapacity16 -s "$url")" $((96 * MIB))
 	# An initiator of the old epoch is out before the next one begins.
 	timeout 90 qemu-io -f raw -c 'sleep 60000' "$url" >"$D/reader" 2>&1 &
 	at_exit kill -9 $!
@@ -433,11 +433,11 @@ test_blockd_serves_an_extent() {
 	same "$(field connections.0.features <"$D/stats" | cut -d ' ' -f 1-2)" "iscsi CHAP"
 	call SetExport name=x epoch=4 initiators=any >/dev/null
 	has_connections 0
-	fails any "" timeout 20 iscsi-inq "$url"
+	fails any "" timeout 60 iscsi-inq "$url"
 	io "${url/:x:3/:x:4}" 'read -P 9 1M 1M'
 	goes_by_its_incarnation
 	call RemoveExport name=x epoch=4 >/dev/null
-	fails any "" timeout 20 iscsi-inq "${url/:x:3/:x:4}"
+	fails any "" timeout 60 iscsi-inq "${url/:x:3/:x:4}"
 	same "$(extent_field x export.iscsi_name)" ""
 	call DeleteExtent name=x >/dev/null
 	stop_blockd
@@ -741,7 +741,7 @@ start_blockd_iscsi() { # OPTION...: sets $portal
 }
 
 luns() { # LOGIN INITIATOR: the numbers of those it sees in the group
-	timeout 20 iscsi-ls -s -i "$2" "iscsi://${1:+$1@}$portal" |
+	timeout 60 iscsi-ls -s -i "$2" "iscsi://${1:+$1@}$portal" |
 		sed -n '/^Target:/{s/^Target:\([^ ]*\) .*/\1/;h};/^Lun:/{s/^Lun:\([0-9]*\).*/\1/;G;s/\n/ /;p}' |
 		sed -n "s/ iqn.2000-01.org:group.*//p" | xargs
 }
@@ -779,9 +779,9 @@ test_blockd_serves_luns_of_one_target() {
 	same "$(extent_field z export)" None
 	same "$(luns "$user" $me)" "0 7"
 	same "$(luns "$user" $you)" "7"
-	fails any "" timeout 20 iscsi-ls -i $me "iscsi://$portal"
+	fails any "" timeout 60 iscsi-ls -i $me "iscsi://$portal"
 	url="iscsi://$user@$portal/$at:3/7"
-	timeout 20 iscsi-readcapacity16 -i $me -s "$url" >/dev/null
+	timeout 60 iscsi-readcapacity16 -i $me -s "$url" >/dev/null
 	# A session is out before its LUN is another's.
 	iscsi-perf -i $me "$url" >"$D/reader" 2>&1 &
 	at_exit kill -9 $!

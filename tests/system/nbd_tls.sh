@@ -53,7 +53,7 @@ start_disk() {
 		>"$said" 2>"$log" &
 	server=$!
 	at_exit kill -9 "$server"
-	eventually 20 grep -q "listening tcp" "$said"
+	eventually 60 grep -q "listening tcp" "$said"
 	port=$(sed -n 's/^listening tcp:.*://p' "$said")
 	plain=nbd://localhost:$port
 	cert=nbds://localhost:$port psk=nbds://alice@localhost:$port
@@ -94,7 +94,7 @@ test_fio_verifies_what_it_wrote_behind_tls() {
 	nbdkit -f -U "$chain" nbd hostname=localhost port="$port" export=disk tls=require \
 		tls-certificates="$keys/good" >"$TEST_DIR/nbdkit" 2>&1 &
 	at_exit kill -9 $!
-	eventually 20 test -S "$chain"
+	eventually 60 test -S "$chain"
 	fio --name=v --ioengine=nbd "--uri=nbd+unix:///?socket=$chain" --rw=randwrite \
 		--bsrange=512-128k --bs_unaligned=1 --iodepth=16 --size=64M --io_size=64M \
 		--verify=crc32c --verify_fatal=1 --verify_state_save=0 --do_verify=1 \

@@ -46,7 +46,8 @@ test_operations_bytes_and_errors_are_counted() {
 		h.shutdown()
 	END
 	# Counted as replies go out, kept when the connection has ended.
-	eventually 20 test "$(stat_of read count)" = 9
+	is_read() { [ "$(stat_of read count)" = "$1" ]; }
+	eventually 60 is_read 9
 	same "$(stat_of read errors)" 2
 	same "$(stat_of read bytes)" $((7 * 65536))
 	same "$(stat_of write count)" 10
@@ -82,7 +83,7 @@ test_who_is_connected_is_told_with_what_was_agreed_on() {
 		    time.sleep(0.05)
 	END
 	client=$!
-	eventually 20 test -e "$D/there"
+	eventually 60 test -e "$D/there"
 	same "$(call GetExportStats name=x | field connections.#)" 1
 	same "$(call GetExportStats name=x | field connections.0.peer)" "the unix socket"
 	same "$(call GetExportStats name=x | field connections.0.features)" \
@@ -97,7 +98,7 @@ test_who_is_connected_is_told_with_what_was_agreed_on() {
 	shows 'trib_blockd_connections_left_out 0'
 	touch "$D/go"
 	wait $client
-	eventually 20 shows 'trib_blockd_connections{extent="x"} 0'
+	eventually 60 shows 'trib_blockd_connections{extent="x"} 0'
 	! grep -q "^trib_blockd_connection_info" "$D/page" ||
 		fail "told of a connection that is over"
 }

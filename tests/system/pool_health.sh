@@ -168,7 +168,7 @@ test_a_disk_that_hangs_and_answers_again() {
 	began=$SECONDS
 	on 1 trib extent create meanwhile --pool main --size 1MiB --quiet >/dev/null
 	on 1 trib extent delete meanwhile --quiet
-	[ $((SECONDS - began)) -lt 10 ]
+	[ $((SECONDS - began)) -lt 60 ] || fail "took $((SECONDS - began)) s"
 	eventually 60 is ice failing
 	pool ice message | grep 'does not answer'
 	refused ice failing
@@ -220,10 +220,10 @@ test_one_bad_extent_is_that_extents() {
 	on 1 qemu-io -f raw "$bad" <"$out.in" >"$out" 2>&1 &
 	exec 3>"$out.in"
 	echo "read -P 9 0 1M" >&3
-	eventually 20 grep 'read 1048576/1048576' "$out"
+	eventually 60 grep 'read 1048576/1048576' "$out"
 	truncate -s 1MiB "$DIR/extents/bad.data" # reads give EIO behind it
 	echo "read 1M 1M" >&3
-	eventually 20 grep 'read failed: Input/output error' "$out"
+	eventually 60 grep 'read failed: Input/output error' "$out"
 	exec 3>&-
 	wait $! || true
 	on 1 trib extent create more --pool one --size 1MiB --quiet >/dev/null

@@ -130,7 +130,7 @@ test_killed_at_every_step_a_snapshot_is_made_or_forgotten() {
 		v 2 unsnapshot name=sk >/dev/null 2>&1
 		same "$(t extent list --json | jq length)" 3 "extents"
 		# Nothing waits.
-		timeout 20 dd if=/dev/zero of="$C/host1/mnt/k/f" bs=64k count=4 conv=fsync 2>/dev/null
+		timeout 60 dd if=/dev/zero of="$C/host1/mnt/k/f" bs=64k count=4 conv=fsync 2>/dev/null
 	}
 	kill_at_every 2 snapshot name=sk from=k
 	v 1 detach name=k

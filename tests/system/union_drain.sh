@@ -138,7 +138,7 @@ delayed() {
 	strace -f -qq -o "$D/strace" -p "$(server)" -e "trace=$1" -e signal=none \
 		-e "inject=$1:delay_enter=$2" 2>"$D/strace.err" &
 	at_exit kill $!
-	eventually 10 grep -qs '^TracerPid:.*[1-9]' "/proc/$(server)/status"
+	eventually 60 traced "$(server)"
 }
 
 # A copy of what is in it changes the times of the directory's own copy.
@@ -172,7 +172,7 @@ test_a_change_while_a_directory_gets_a_copy_is_seen() {
 	set -- "touch new" "rm old" "mv old older" "ln old new" "mkdir new"
 	for change in 1 2 3 4 5; do
 		touch "$M/d$change/sub/new" &
-		eventually 10 test -e "$D/b/d$change/sub"
+		eventually 60 test -e "$D/b/d$change/sub"
 		(cd "$M/d$change" && ${!change})
 		wait $!
 		before=$(stat -c %Y "$M/d$change" "$D/b/d$change" | sort -u)

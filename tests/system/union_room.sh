@@ -188,7 +188,7 @@ test_without_anything_to_move_it_is_an_error() {
 	END
 	pid=$!
 	at_exit kill $pid
-	eventually 10 test -s "$D/said"
+	eventually 60 test -s "$D/said"
 	fails 1 'No space left' timeout 20 bash -c 'dd if=/dev/zero bs=128k count=1000 status=none >&7'
 	nothing_else_changed
 	same "$(moved)" 0
@@ -199,7 +199,7 @@ test_without_anything_to_move_it_is_an_error() {
 	# When they are closed there is room.
 	kill $pid
 	wait $pid || true
-	eventually 20 bash -c 'dd if="$0" bs=64k status=none >&7' "$D/piece"
+	eventually 60 bash -c 'dd if="$0" bs=64k status=none >&7' "$D/piece"
 	exec 7>&-
 }
 # Servers are killed meanwhile, and the next one makes room again.

@@ -43,7 +43,7 @@ test_the_kernel_client_uses_a_known_server() {
 	nbdkit -f -P "$TEST_DIR/nbdkit.pid" -i 127.0.0.1 -p 10888 \
 		file "$TEST_DIR/pool/known" &
 	at_exit kill $!
-	eventually 10 test -s "$TEST_DIR/nbdkit.pid"
+	eventually 60 test -s "$TEST_DIR/nbdkit.pid"
 	nbd-client -b 4096 127.0.0.1 10888 /dev/nbd0
 	at_exit nbd-client -d /dev/nbd0
 	same "$(blockdev --getsize64 /dev/nbd0)" $((256 << 20))
@@ -63,7 +63,7 @@ start_blockd() {
 	blockd=$!
 	at_exit rm -rf "$TEST_DIR/pool/$1"
 	at_exit stop_blockd $blockd
-	(eventually 20 "$call" "$control" GetNode) || fail "$(cat "$TEST_DIR/blockd.log")"
+	(eventually 60 "$call" "$control" GetNode) || fail "$(cat "$TEST_DIR/blockd.log")"
 }
 stop_blockd() {
 	kill "$1"
@@ -111,7 +111,7 @@ test_the_kernel_client_uses_an_extent_of_blockd_by_four_connections() {
 	use_as_a_disk /dev/nbd0
 	nbd-client -d /dev/nbd0
 	"$call" "$control" ResizeExtent name=e size=$((288 << 20)) >"$TEST_DIR/reply"
-	eventually 20 nbd-client -b 4096 -C 4 -N e 127.0.0.1 10809 /dev/nbd0
+	eventually 60 nbd-client -b 4096 -C 4 -N e 127.0.0.1 10809 /dev/nbd0
 	same "$(blockdev --getsize64 /dev/nbd0)" $((288 << 20))
 	verified /dev/nbd0 284M
 }

@@ -95,17 +95,25 @@ static void a_condition_is_no_reason_to_wait_for_others(void **state)
 {
 	struct kit *k = *state;
 	struct operation op, other;
-	int64_t start_ms = clock_ms();
+	int64_t start_ms;
+	int tries = 0;
 
 	assert_int_equal(operation_begin(&op, k->ctx, "vol", "using", NULL), 0);
-	assert_int_equal(operation_begin(&other, k->ctx, "vol", "using", NULL),
-			 -EAGAIN);
-	assert_int_equal(operation_begin_condition(&other, k->ctx, "vol",
-						   "writing", NULL),
-			 -EAGAIN);
-	assert_int_equal(operation_begin(&other, k->ctx, "vol", "using", NULL),
-			 -EAGAIN);
-	assert_true(clock_ms() - start_ms < CONDITION_WAIT_MS);
+	/* A wait is as long in each try; a busy machine is not. */
+	do {
+		start_ms = clock_ms();
+		assert_int_equal(
+			operation_begin(&other, k->ctx, "vol", "using", NULL),
+			-EAGAIN);
+		assert_int_equal(operation_begin_condition(&other, k->ctx,
+							   "vol", "writing",
+							   NULL),
+				 -EAGAIN);
+		assert_int_equal(
+			operation_begin(&other, k->ctx, "vol", "using", NULL),
+			-EAGAIN);
+	} while (clock_ms() - start_ms >= CONDITION_WAIT_MS && ++tries < 10);
+	assert_true(tries < 10);
 	operation_end(&op);
 }
 
