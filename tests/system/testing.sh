@@ -93,7 +93,7 @@ test_the_summary_tells_why_a_test_failed() {
 }
 
 test_a_script_that_a_signal_ends_says_where_it_was() {
-	script 'waits() { : >"$OUT/ready"; sleep 600; }' 'test_one() { waits; }'
+	script 'waits() { : >"$OUT/ready"; until [ -e "$OUT/never" ]; do sleep 0.05; done; }' 'test_one() { waits; }'
 	OUT=$D group bash "$D/script" >"$D/said" 2>&1
 	eventually 60 test -e "$D/ready"
 	signal_group 1
@@ -131,7 +131,8 @@ test_a_second_signal_does_not_end_the_clean_up() {
 		at_exit slow test
 		echo "$TEST_DIR" >"$OUT/dir"
 		: >"$OUT/ready"
-		sleep 600
+		# A signal may be lost on a command that is just being started.
+		until [ -e "$OUT/never" ]; do sleep 0.05; done
 	}'
 	OUT=$D group bash "$D/script" >"$D/said" 2>&1
 	eventually 30 test -e "$D/ready"
