@@ -13,6 +13,11 @@
 /* Bytes of a payload received at once, at most: how often progress is seen. */
 #define PAYLOAD_PIECE_MAX (UINT32_C(1) << 20)
 
+void conn_touch(struct conn *conn)
+{
+	loop_batch_add(conn->loop, &conn->batch);
+}
+
 /* ---- ending ---- */
 
 void conn_opened(struct conn *conn)
@@ -33,6 +38,7 @@ void conn_kill(struct conn *conn)
 	conn_opened(conn); /* or never will be */
 	/* Wakes the receive and the send that are in flight. */
 	(void)shutdown(conn->fd, SHUT_RDWR);
+	receiver_close(&conn->in);
 	if (conn->tick_runs)
 		loop_cancel(conn->loop, &conn->tick.op);
 	conn->ops->forget(conn);
@@ -68,6 +74,7 @@ static void timer_start(struct conn *conn, unsigned timeout_ms)
 void conn_logout(struct conn *conn)
 {
 	conn->phase = CONN_LOGOUT;
+	receiver_close(&conn->in);
 	conn->ops->forget(conn);
 	conn_touch(conn);
 }
@@ -81,7 +88,7 @@ void conn_drain(struct conn *conn, unsigned timeout_ms)
 	conn->phase = CONN_DRAINING;
 	conn->drain_timeout_ms = timeout_ms;
 	(void)shutdown(conn->fd, SHUT_RD);
-	receiver_stream_end(&conn->in);
+	receiver_close(&conn->in);
 	conn->ops->forget(conn);
 	if (!conn->timer_runs)
 		timer_start(conn, timeout_ms);
@@ -176,22 +183,6 @@ static void send_later(struct conn *conn)
 	loop_sendmsg(conn->loop, &conn->send_op, conn->fd, &conn->message, 0);
 }
 
-/*
- * Set conn->message to the next bytes for the socket.
- *
- * Returns 0 (there are none), 1, or -EPROTO: the connection can't go on.
- */
-static int message_next(struct conn *conn)
-{
-	if (!conn->tls)
-		return conn->ops->gather(conn, &conn->message);
-	if (conn->plain.msg_iovlen == 0)
-		(void)conn->ops->gather(conn, &conn->plain);
-	if (!conn_tls_encipher(conn))
-		return -EPROTO;
-	return conn->message.msg_iovlen > 0;
-}
-
 /* End conn->message, all of which has gone out, or never will. */
 static void message_end(struct conn *conn, bool gone)
 {
@@ -202,32 +193,25 @@ static void message_end(struct conn *conn, bool gone)
 	conn->message.msg_iovlen = 0;
 }
 
-/* As much as the socket takes now. False: the peer is gone. */
-static bool send_now(struct conn *conn)
-{
-	size_t sent = 0;
-	int r = socket_send(conn->fd, &conn->message, &sent);
-
-	if (conn->tls)
-		tls_session_sent(conn->tls, sent);
-	if (r == -EAGAIN) /* the loop waits for the socket */
-		send_later(conn);
-	else
-		message_end(conn, r < 0);
-	return r == 0 || r == -EAGAIN;
-}
-
 bool conn_send(struct conn *conn)
 {
-	int r;
-
 	while (!conn->sending) {
-		r = message_next(conn);
+		size_t sent = 0;
+		int r = conn->tls ? conn_tls_gather(conn)
+				  : conn->ops->gather(conn, &conn->message);
+
 		if (r < 0)
 			message_end(conn, true);
 		if (r <= 0)
 			return r == 0;
-		if (!send_now(conn))
+		r = socket_send(conn->fd, &conn->message, &sent);
+		if (conn->tls)
+			tls_session_sent(conn->tls, sent);
+		if (r == -EAGAIN) /* the loop waits for the socket */
+			send_later(conn);
+		else
+			message_end(conn, r < 0);
+		if (r < 0 && r != -EAGAIN)
 			return false;
 	}
 	return true;
@@ -259,98 +243,70 @@ static void send_done(struct op *op, int res)
 
 /* ---- receiving ---- */
 
-/* Nothing keeps the peer from sending more. */
-static bool may_receive(const struct conn *conn)
-{
-	return conn->phase == CONN_OPEN && !conn->paused &&
-	       conn->ops->has_room(conn);
-}
-
-/* Return the place where the next payload is received; NULL: the buffer. */
-static void *payload_room(const struct conn *conn, uint32_t *ret_length)
-{
-	return receiver_is_empty(&conn->in)
-		       ? conn->ops->payload(conn, ret_length)
-		       : NULL;
-}
-
 static void receive_start(struct conn *conn)
 {
-	uint32_t length;
-	void *to;
+	const struct iovec *to = &conn->payload;
 
 	if (conn->tls) {
 		conn_tls_receive(conn);
 		return;
 	}
-	to = payload_room(conn, &length);
-	if (!to) {
+	if (to->iov_len == 0) {
 		receiver_start(&conn->in, conn->ops->may_stream(conn));
 		return;
 	}
 	conn->progress_ms = clock_ms();
-	receiver_start_direct(&conn->in, to,
-			      length < PAYLOAD_PIECE_MAX ? length
-							 : PAYLOAD_PIECE_MAX,
+	receiver_start_direct(&conn->in, to->iov_base,
+			      to->iov_len < PAYLOAD_PIECE_MAX
+				      ? (uint32_t)to->iov_len
+				      : PAYLOAD_PIECE_MAX,
 			      MSG_WAITALL);
 }
 
 void conn_go_on(struct conn *conn)
 {
-	uint32_t length;
+	bool goes;
 
-	if (receiver_waits(&conn->in) || conn->phase != CONN_OPEN ||
-	    conn->paused)
+	if (conn->in.fills || conn->phase != CONN_OPEN || conn->paused)
 		return;
 	do {
-		conn->ops->feed(conn);
-		if (conn->tls_begins && may_receive(conn))
+		goes = conn->ops->feed(conn) && conn->phase == CONN_OPEN &&
+		       !conn->paused;
+		if (conn->tls_begins && goes)
 			conn_tls_start(conn);
-	} while (conn->tls && may_receive(conn) && conn_tls_fill(conn));
+	} while (goes && conn->tls && conn_tls_fill(conn));
+	goes = goes && conn->phase == CONN_OPEN;
 	if (conn->in.runs) { /* a stream */
-		if (!may_receive(conn) || payload_room(conn, &length))
+		if (!goes || conn->payload.iov_len > 0)
 			receiver_stream_end(&conn->in);
-	} else if (may_receive(conn)) {
+	} else if (goes) {
 		receive_start(conn);
 	}
 }
 
-/* receiver_ops.check */
-static bool receive_check(struct receiver *receiver, int res)
+/* receiver.came */
+static void receive_came(struct receiver *receiver, int res)
 {
 	struct conn *conn = container_of(receiver, struct conn, in);
 
 	if (conn->phase != CONN_OPEN) {
 		conn->ops->forget(conn);
 		conn_touch(conn);
-		return false;
-	}
-	if (res > 0 || res == -EINTR || res == -EAGAIN)
-		return true;
-	if (res == 0)
+	} else if (res > 0) {
+		conn->received += (uint32_t)res;
+		if (conn->tls)
+			tls_session_put(conn->tls, (uint32_t)res);
+		else if (receiver->direct)
+			conn->ops->payload_came(conn, (uint32_t)res);
+		conn_go_on(conn);
+	} else if (res == 0) {
 		conn->ops->hung_up(conn);
-	else
+	} else if (res == -EINTR || res == -EAGAIN) {
+		conn_go_on(conn);
+	} else {
 		conn_kill(conn);
-	return false;
+	}
 }
-
-/* receiver_ops.came */
-static void receive_came(struct receiver *receiver, uint32_t n)
-{
-	struct conn *conn = container_of(receiver, struct conn, in);
-
-	conn->received += n;
-	if (n > 0 && conn->tls)
-		tls_session_put(conn->tls, n);
-	else if (n > 0 && receiver->direct)
-		conn->ops->payload_came(conn, n);
-	conn_go_on(conn);
-}
-
-static const struct receiver_ops receiver_ops = {
-	.check = receive_check,
-	.came = receive_came,
-};
 
 /* ---- starting ---- */
 
@@ -373,7 +329,7 @@ static struct conn *conn_new(struct conn_service *service, int fd,
 	conn->timer.op.done = timer_done;
 	conn->tick.op.done = tick_done;
 	if (receiver_init(&conn->in, service->loop, ops->receive_size,
-			  &receiver_ops) < 0 ||
+			  receive_came) < 0 ||
 	    ops->init(conn) < 0) {
 		receiver_done(&conn->in);
 		free(conn);

@@ -83,15 +83,14 @@ struct conn_ops {
 
 	/* ---- receiving ---- */
 
-	/* Take what conn->in has, as far as there is room for it. */
-	void (*feed)(struct conn *conn);
-	/* Tell whether there is room to receive more. */
-	bool (*has_room)(const struct conn *conn);
+	/*
+	 * Take what conn->in has, as far as there is room for it, and set
+	 * conn->payload. Tell whether there is room to receive more.
+	 */
+	bool (*feed)(struct conn *conn);
 	/* Small requests may follow each other: a stream is worth it. */
 	bool (*may_stream)(const struct conn *conn);
-	/* Return the place of the next bytes; NULL: conn->in. */
-	void *(*payload)(const struct conn *conn, uint32_t *ret_length);
-	/* @n bytes are there. */
+	/* @n bytes are in conn->payload. */
 	void (*payload_came)(struct conn *conn, uint32_t n);
 	/* A buffer waits for bytes that are the peer's to send. */
 	bool (*owes_payload)(struct conn *conn);
@@ -210,7 +209,8 @@ struct conn {
 
 	/* receiving */
 	struct receiver in;
-	uint64_t received; /* bytes, ever */
+	struct iovec payload; /* where the next bytes go; no length: to @in */
+	uint64_t received;    /* bytes, ever */
 
 	/* sending */
 	struct op send_op;
@@ -279,10 +279,7 @@ void conn_start(struct conn_service *service, int fd,
 /* ---- life ---- */
 
 /* Look at the connection after this batch: send, or end. */
-static inline void conn_touch(struct conn *conn)
-{
-	loop_batch_add(conn->loop, &conn->batch);
-}
+void conn_touch(struct conn *conn);
 
 /* The export is open, or the peer has logged in; its time limit ends. */
 void conn_opened(struct conn *conn);
@@ -335,8 +332,11 @@ void conn_tls_receive(struct conn *conn);
  */
 bool conn_tls_fill(struct conn *conn);
 
-/* For conn.c. Set conn->message from conn->plain. False: it can't go on. */
-bool conn_tls_encipher(struct conn *conn);
+/*
+ * For conn.c. Set conn->message to enciphered bytes. Returns 0 (there are
+ * none), 1, or -EPROTO: the connection can't go on.
+ */
+int conn_tls_gather(struct conn *conn);
 
 /* For conn.c. Tell the peer that nothing more comes, if it takes it at once. */
 void conn_tls_goodbye(struct conn *conn);
@@ -344,11 +344,15 @@ void conn_tls_goodbye(struct conn *conn);
 /* ---- buffers: conn_buffer.c ---- */
 
 /*
- * Get @n buffers of @sizes bytes or more, 0: none. False: none of them; then
- * @wait must wait, or the request be refused.
+ * Get a buffer of @size bytes or more. NULL: @wait must wait, or the request be
+ * refused.
  *
  * @wait  the request's own: in the line, it is its turn
  */
+struct iobuf *conn_buffer_get(struct conn *conn, const struct conn_wait *wait,
+			      uint32_t size);
+
+/* Get @n buffers of @sizes bytes or more, 0: none. False: none of them. */
 bool conn_buffers_get(struct conn *conn, const struct conn_wait *wait,
 		      const uint32_t *sizes, unsigned n, struct iobuf **ret);
 

@@ -28,19 +28,23 @@ static bool exceeds_half(const struct conn_service *service, uint32_t size)
 	       service->held + size > service->half;
 }
 
-/* @first: nobody has waited for longer; else there is only the reserve */
-static struct iobuf *buffer_get(struct conn *conn, uint32_t size, bool first)
+/* Of the reserve, or if it is the turn of @wait, of the rest. */
+static struct iobuf *buffer_get(struct conn *conn, const struct conn_wait *wait,
+				uint32_t size)
 {
 	struct conn_service *service = conn->service;
 	struct iobuf *buf = NULL;
 
 	if (conn->buffered + size <= CONN_RESERVE_MAX)
 		buf = loop_iobuf_get_reserve(conn->loop, size);
-	if (!buf && first && !exceeds_half(service, size)) {
+	if (!buf &&
+	    (wait->place == CONN_WAIT_LINE || TAILQ_EMPTY(&service->line)) &&
+	    !exceeds_half(service, size)) {
 		buf = loop_iobuf_get(conn->loop, size);
 		service->held += buf ? buf->size : 0;
 	}
-	conn->buffered += buf ? buf->size : 0;
+	if (buf)
+		conn->buffered += buf->size;
 	return buf;
 }
 
@@ -52,11 +56,16 @@ static void buffer_put(struct conn *conn, struct iobuf *buf)
 	loop_iobuf_put(conn->loop, buf);
 }
 
+struct iobuf *conn_buffer_get(struct conn *conn, const struct conn_wait *wait,
+			      uint32_t size)
+{
+	return conn_buffers_full(conn, size) ? NULL
+					     : buffer_get(conn, wait, size);
+}
+
 bool conn_buffers_get(struct conn *conn, const struct conn_wait *wait,
 		      const uint32_t *sizes, unsigned n, struct iobuf **ret)
 {
-	bool first = wait->place == CONN_WAIT_LINE ||
-		     TAILQ_EMPTY(&conn->service->line);
 	uint64_t size = 0;
 	unsigned i;
 
@@ -67,7 +76,7 @@ bool conn_buffers_get(struct conn *conn, const struct conn_wait *wait,
 	for (i = 0; i < n; i++) {
 		if (sizes[i] == 0)
 			continue;
-		ret[i] = buffer_get(conn, sizes[i], first);
+		ret[i] = buffer_get(conn, wait, sizes[i]);
 		if (!ret[i])
 			break;
 	}
@@ -147,7 +156,8 @@ void conn_buffer_put(struct conn *conn, struct iobuf *buf)
 	buffer_put(conn, buf);
 	if (conn->service->waits)
 		loop_batch_add(conn->loop, &conn->service->wake);
-	own_next(conn);
+	if (!TAILQ_EMPTY(&conn->own))
+		own_next(conn);
 }
 
 void conn_buffers_refused(struct conn_service *service)

@@ -65,11 +65,10 @@ static bool tls_handshake(struct conn *conn)
 /* To where the payload belongs, or to the buffer. */
 static ssize_t tls_read(struct conn *conn)
 {
-	uint32_t room;
-	void *payload = receiver_is_empty(&conn->in)
-				? conn->ops->payload(conn, &room)
-				: NULL;
-	void *to = payload ?: receiver_room(&conn->in, &room);
+	bool payload = conn->payload.iov_len > 0;
+	uint32_t room = (uint32_t)conn->payload.iov_len;
+	void *to = payload ? conn->payload.iov_base
+			   : receiver_room(&conn->in, &room);
 	ssize_t n = tls_session_read(conn->tls, to, room);
 
 	if (n > 0 && payload)
@@ -123,7 +122,8 @@ static ssize_t encipher_some(struct conn *conn)
 	return tls_session_write(conn->tls, part->iov_base, part->iov_len);
 }
 
-bool conn_tls_encipher(struct conn *conn)
+/* Set conn->message from conn->plain. False: it can't go on. */
+static bool tls_encipher(struct conn *conn)
 {
 	size_t length;
 
@@ -145,12 +145,21 @@ bool conn_tls_encipher(struct conn *conn)
 	return true;
 }
 
+int conn_tls_gather(struct conn *conn)
+{
+	if (conn->plain.msg_iovlen == 0)
+		(void)conn->ops->gather(conn, &conn->plain);
+	if (!tls_encipher(conn))
+		return -EPROTO;
+	return conn->message.msg_iovlen > 0;
+}
+
 void conn_tls_goodbye(struct conn *conn)
 {
 	if (!conn->tls)
 		return;
 	tls_session_end(conn->tls);
-	if (conn_tls_encipher(conn) && conn->message.msg_iovlen > 0)
+	if (tls_encipher(conn) && conn->message.msg_iovlen > 0)
 		(void)sendmsg(conn->fd, &conn->message,
 			      MSG_DONTWAIT | MSG_NOSIGNAL); /* or not */
 	conn->message.msg_iovlen = 0;

@@ -51,6 +51,7 @@ void receiver_start(struct receiver *receiver, bool stream)
 				  receiver->fd);
 		return;
 	}
+	receiver->fills = true;
 	to = receiver_room(receiver, &room);
 	if (room > receiver->limit)
 		room = receiver->limit;
@@ -62,7 +63,7 @@ void receiver_start(struct receiver *receiver, bool stream)
 void receiver_start_direct(struct receiver *receiver, void *to, uint32_t length,
 			   int flags)
 {
-	receiver->runs = receiver->direct = true;
+	receiver->runs = receiver->fills = receiver->direct = true;
 	receiver->streamed = false;
 	if (flags & MSG_WAITALL)
 		loop_payload_begin(receiver->loop);
@@ -78,59 +79,58 @@ void receiver_stream_end(struct receiver *receiver)
 	receiver->stream_ends = receiver->stream.runs;
 }
 
+void receiver_close(struct receiver *receiver)
+{
+	receiver_stream_end(receiver);
+	receiver->closed = true;
+}
+
 static void stream_taken(struct loop_stream *stream, const void *data, int res)
 {
 	struct receiver *receiver = container_of(stream, struct receiver,
 						 stream);
-	uint32_t n, room;
+	uint32_t room;
 	uint8_t *to;
 
 	if (!stream->runs)
 		receiver->runs = receiver->stream_ends = false;
 	if (res == -ENOBUFS || (res == -ECANCELED && !stream->runs))
 		res = -EAGAIN; /* it is begun again when it may be */
-	if (!receiver->ops->check(receiver, res))
-		return;
-	n = res > 0 ? (uint32_t)res : 0;
-	if (n > 0) {
+	if (res > 0 && !receiver->closed) {
 		to = receiver_room(receiver, &room);
-		assert(n <= receiver->size - receiver->end);
-		memcpy(to, data, n);
-		receiver->end += n;
+		assert((uint32_t)res <= receiver->size - receiver->end);
+		memcpy(to, data, (uint32_t)res);
+		receiver->end += (uint32_t)res;
 		receiver->streamed = true;
 	}
-	receiver->ops->came(receiver, n);
+	receiver->came(receiver, res);
 }
 
 static void received(struct op *op, int res)
 {
 	struct receiver *receiver = container_of(op, struct receiver, op);
-	uint32_t n;
 
-	receiver->runs = false;
+	receiver->runs = receiver->fills = false;
 	if (receiver->direct)
 		loop_payload_end(receiver->loop);
-	if (!receiver->ops->check(receiver, res))
-		return;
-	n = res > 0 ? (uint32_t)res : 0;
-	if (n > 0 && receiver->direct) {
+	if (res > 0 && receiver->direct) {
 		receiver->limit = SIZE_SMALL;
 		receiver->small = 0;
 		receiver->drained = false;
-	} else if (n > 0) {
-		receiver->end += n;
+	} else if (res > 0) {
+		receiver->end += (uint32_t)res;
 		receiver->limit = SIZE_LARGE;
-		receiver->drained = n < receiver->asked;
+		receiver->drained = (uint32_t)res < receiver->asked;
 		receiver->small++;
 	}
-	receiver->ops->came(receiver, n);
+	receiver->came(receiver, res);
 }
 
 int receiver_init(struct receiver *receiver, struct loop *loop, uint32_t once,
-		  const struct receiver_ops *ops)
+		  receiver_came *came)
 {
 	*receiver = (struct receiver){
-		.ops = ops,
+		.came = came,
 		.loop = loop,
 		.fd = -1,
 		.data = malloc(once + STREAM_ROOM),

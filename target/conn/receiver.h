@@ -16,23 +16,16 @@
 
 struct receiver;
 
-struct receiver_ops {
-	/*
-	 * Required. Called before received bytes count. @res: their number; 0:
-	 * the peer has closed its side; negative: -EINTR and -EAGAIN (to be
-	 * begun again), or the socket's error. False: nothing more is taken.
-	 */
-	bool (*check)(struct receiver *receiver, int res);
-	/*
-	 * Required. @n bytes are there: where receiver_start_direct() wanted
-	 * them if receiver->direct, else behind those in the buffer. The
-	 * receiver may be begun again; a stream goes on by itself.
-	 */
-	void (*came)(struct receiver *receiver, uint32_t n);
-};
+/*
+ * @res bytes are there: where receiver_start_direct() wanted them if
+ * receiver->direct, else behind those in the buffer. 0: the peer has closed its
+ * side; negative: -EINTR and -EAGAIN (to be begun again), or the socket's
+ * error. The receiver may be begun again; a stream goes on by itself.
+ */
+typedef void receiver_came(struct receiver *receiver, int res);
 
 struct receiver {
-	const struct receiver_ops *ops;
+	receiver_came *came;
 	struct loop *loop;
 	int fd; /* borrowed */
 
@@ -40,6 +33,7 @@ struct receiver {
 	uint32_t start, end; /* of bytes not parsed yet */
 
 	bool runs;     /* it receives; op and stream are the loop's */
+	bool fills;    /* by op, and no stream, which goes on by itself */
 	bool direct;   /* the last one did, not into the buffer */
 	bool streamed; /* the last bytes were a stream's */
 
@@ -48,6 +42,7 @@ struct receiver {
 	struct loop_stream stream; /* receives instead, while it runs */
 	bool streams;              /* it may */
 	bool stream_ends;          /* it was asked to */
+	bool closed;               /* bytes that still come are dropped */
 	bool drained;              /* the last receive took all there was */
 	unsigned small;            /* receives since the last large payload */
 	uint32_t size;             /* bytes of @data */
@@ -63,7 +58,7 @@ struct receiver {
  * -ENOMEM.
  */
 int receiver_init(struct receiver *receiver, struct loop *loop, uint32_t once,
-		  const struct receiver_ops *ops);
+		  receiver_came *came);
 void receiver_done(struct receiver *receiver); /* it does not run */
 
 /* @is_unix: a unix socket's stream may miss its end (base/loop/loop.h). */
@@ -73,12 +68,6 @@ void receiver_open(struct receiver *receiver, int fd, bool is_unix);
 static inline bool receiver_is_empty(const struct receiver *receiver)
 {
 	return receiver->start == receiver->end;
-}
-
-/* A receive is under way and no stream, which would go on by itself. */
-static inline bool receiver_waits(const struct receiver *receiver)
-{
-	return receiver->runs && !receiver->stream.runs;
 }
 
 /* Return the room behind the bytes to parse, for @ret_length bytes. */
@@ -100,5 +89,8 @@ void receiver_start_direct(struct receiver *receiver, void *to, uint32_t length,
  * wanted.
  */
 void receiver_stream_end(struct receiver *receiver);
+
+/* Nothing more is wanted, ever. What runs is told to came() all the same. */
+void receiver_close(struct receiver *receiver);
 
 #endif

@@ -67,31 +67,19 @@ static void rest(struct fixture *f)
 		;
 }
 
-static bool check(struct receiver *in, int res)
+static void came(struct receiver *in, int res)
 {
 	struct fixture *f = container_of(in, struct fixture, in);
 
-	if (res > 0 || res == -EINTR || res == -EAGAIN)
-		return true;
-	f->end = res;
-	rest(f);
-	return false;
-}
-
-static void came(struct receiver *in, uint32_t n)
-{
-	struct fixture *f = container_of(in, struct fixture, in);
-
-	(void)n;
 	assert_int_equal(f->end, 1);
-	if (f->parse)
+	if (res <= 0 && res != -EINTR && res != -EAGAIN)
+		f->end = res;
+	else if (f->parse)
 		parse(f, in->end - in->start);
 	if (f->stop_stream)
 		receiver_stream_end(in);
 	rest(f);
 }
-
-static const struct receiver_ops ops = {.check = check, .came = came};
 
 static void *thread_run(void *context)
 {
@@ -118,7 +106,7 @@ static int open_with(void **state, unsigned without)
 	loop_kit_pair(pair);
 	f->fd = pair[0];
 	f->peer = pair[1];
-	assert_int_equal(receiver_init(&f->in, f->loop, ONCE, &ops), 0);
+	assert_int_equal(receiver_init(&f->in, f->loop, ONCE, came), 0);
 	receiver_open(&f->in, f->fd, false);
 	assert_int_equal(pthread_create(&f->thread, NULL, thread_run, f), 0);
 	f->first.run = first_rest;
@@ -201,7 +189,7 @@ static void keeps_what_is_not_parsed(void **state)
 	say(f, 6);
 	while (f->in.end - f->in.start < 6) {
 		receiver_start(&f->in, false);
-		assert_true(receiver_waits(&f->in));
+		assert_true(f->in.fills);
 		run(f);
 	}
 	parse(f, 4);
@@ -249,7 +237,7 @@ static void is_a_stream_after_many_small_receives(void **state)
 		return;
 	}
 	assert_true(f->in.stream.runs);
-	assert_false(receiver_waits(&f->in));
+	assert_false(f->in.fills);
 	for (unsigned i = 0; i < 3; i++) {
 		say(f, 100);
 		while (f->seen < f->sent)
@@ -260,7 +248,7 @@ static void is_a_stream_after_many_small_receives(void **state)
 	assert_false(f->in.stream.runs);
 	/* And not at once again. */
 	receiver_start(&f->in, true);
-	assert_true(receiver_waits(&f->in));
+	assert_true(f->in.fills);
 	say(f, 1);
 	run(f);
 	assert_false(f->in.streamed);
@@ -278,7 +266,7 @@ static void is_no_stream_where_it_may_not_be(void **state)
 	receiver_open(&f->in, f->fd, false);
 	say(f, 1);
 	receiver_start(&f->in, false); /* what comes may not be for it */
-	assert_true(receiver_waits(&f->in));
+	assert_true(f->in.fills);
 	run(f);
 	say(f, 1);
 	receiver_start_direct(&f->in, &payload, 1, MSG_WAITALL);
@@ -288,7 +276,7 @@ static void is_no_stream_where_it_may_not_be(void **state)
 	f->parse = true;
 	say(f, 1);
 	receiver_start(&f->in, true); /* the payload was a large one */
-	assert_true(receiver_waits(&f->in));
+	assert_true(f->in.fills);
 	run(f);
 }
 

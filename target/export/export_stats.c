@@ -29,23 +29,19 @@ static uint64_t counted(const uint64_t *counter)
 	return __atomic_load_n(counter, __ATOMIC_RELAXED);
 }
 
-static unsigned bucket_of(uint64_t us)
-{
-	unsigned bucket = us ? 64 - (unsigned)__builtin_clzll(us) : 0;
-
-	return bucket < EXPORT_LATENCIES ? bucket : EXPORT_LATENCIES - 1;
-}
-
 void export_stats_note(struct export_stats *stats, enum export_op op,
 		       uint64_t bytes, int64_t ns, bool failed)
 {
 	struct export_op_stats *s = &stats->ops[op];
 	uint64_t us = ns > 0 ? (uint64_t)ns / 1000 : 0;
+	unsigned bucket = us ? 64 - (unsigned)__builtin_clzll(us) : 0;
 
 	stats_count(&s->operations, 1);
 	stats_count(failed ? &s->errors : &s->bytes, failed ? 1 : bytes);
 	stats_count(&s->total_us, us);
-	stats_count(&s->latency[bucket_of(us)], 1);
+	if (bucket >= EXPORT_LATENCIES)
+		bucket = EXPORT_LATENCIES - 1;
+	stats_count(&s->latency[bucket], 1);
 }
 
 void export_stats_add(struct export_stats *to, const struct export_stats *from)

@@ -53,15 +53,16 @@ static bool payload_take(struct iscsi_conn *conn)
 	return !conn->writing;
 }
 
-/* conn_ops.payload */
-static void *conn_payload(const struct conn *base, uint32_t *ret_length)
+/* Where the next bytes go: a long payload is received where it belongs. */
+static void payload_set(struct iscsi_conn *conn)
 {
-	const struct iscsi_conn *conn = (const struct iscsi_conn *)base;
+	struct iovec *payload = &conn->base.payload;
 
+	payload->iov_len = 0;
 	if (!conn->writing || conn->writing_left < DIRECT_PAYLOAD_MIN)
-		return NULL;
-	*ret_length = conn->writing_left;
-	return payload_at(conn);
+		return;
+	payload->iov_base = payload_at(conn);
+	payload->iov_len = conn->writing_left;
 }
 
 /* ---- events ---- */
@@ -115,11 +116,8 @@ static bool on_event(struct iscsi_conn *conn, const struct iscsi_event *event)
 
 /* ---- feeding ---- */
 
-/* conn_ops.has_room */
-static bool conn_has_room(const struct conn *base)
+static bool conn_has_room(const struct iscsi_conn *conn)
 {
-	const struct iscsi_conn *conn = (const struct iscsi_conn *)base;
-
 	return iscsi_io_room(conn) && !iscsi_session_full(&conn->session);
 }
 
@@ -133,7 +131,7 @@ static bool feed_step(struct iscsi_conn *conn)
 		return payload_take(conn);
 	if (receiver_is_empty(in) && !conn->session.in_payload)
 		return false;
-	if (!conn_has_room(&conn->base))
+	if (!conn_has_room(conn))
 		return false; /* conn_settle() goes on */
 	in->start += (uint32_t)iscsi_session_feed(&conn->session,
 						  in->data + in->start,
@@ -142,14 +140,16 @@ static bool feed_step(struct iscsi_conn *conn)
 }
 
 /* conn_ops.feed */
-static void conn_feed(struct conn *base)
+static bool conn_feed(struct conn *base)
 {
 	struct iscsi_conn *conn = iscsi_conn_of(base);
 
 	while (base->phase == CONN_OPEN && !base->paused && feed_step(conn))
 		;
+	payload_set(conn);
 	if (!iscsi_session_all_sent(&conn->session))
 		conn_touch(base);
+	return conn_has_room(conn);
 }
 
 /* conn_ops.may_stream */
@@ -356,9 +356,7 @@ static const struct conn_ops conn_ops = {
 	.init = conn_init,
 	.done = conn_done,
 	.feed = conn_feed,
-	.has_room = conn_has_room,
 	.may_stream = conn_may_stream,
-	.payload = conn_payload,
 	.payload_came = conn_payload_came,
 	.owes_payload = iscsi_io_owes_payload,
 	.hung_up = conn_hung_up,

@@ -57,16 +57,16 @@ static bool payload_take(struct nbd_conn *conn)
 	return n == want;
 }
 
-/* conn_ops.payload */
-static void *conn_payload(const struct conn *base, uint32_t *ret_length)
+/* Where the next bytes go: a long payload is received where it belongs. */
+static void payload_set(struct nbd_conn *conn)
 {
-	const struct nbd_conn *conn = (const struct nbd_conn *)base;
-	struct nbd_io *io = conn->writing;
+	const struct nbd_io *io = conn->writing;
+	struct iovec *payload = &conn->base.payload;
 
-	if (!io || io->request.length < DIRECT_PAYLOAD_MIN)
-		return NULL;
-	*ret_length = (uint32_t)(io->request.length - io->progress);
-	return (uint8_t *)io->buf->data + io->progress;
+	if (io->request.length < DIRECT_PAYLOAD_MIN)
+		return;
+	payload->iov_base = (uint8_t *)io->buf->data + io->progress;
+	payload->iov_len = io->request.length - io->progress;
 }
 
 /* conn_ops.payload_came */
@@ -83,17 +83,6 @@ static bool conn_owes_payload(struct conn *base)
 
 /* ---- events ---- */
 
-/* A request that the session lets through, or that is to be refused. */
-static void on_request(struct nbd_conn *conn, const struct nbd_event *event)
-{
-	struct nbd_io *io = nbd_io_new(conn, &event->request);
-
-	if (event->type == NBD_EVENT_REFUSED)
-		nbd_io_refuse(io, event->error, event->why);
-	else if (!nbd_io_start(io))
-		conn->stalled = io;
-}
-
 static void on_wait(struct nbd_conn *conn)
 {
 	conn->base.paused = true;
@@ -104,13 +93,22 @@ static void on_wait(struct nbd_conn *conn)
 static bool on_event(struct nbd_conn *conn, const struct nbd_event *event,
 		     size_t consumed)
 {
+	struct nbd_io *io;
+
 	switch (event->type) {
 	case NBD_EVENT_MORE: return consumed > 0;
 	case NBD_EVENT_WAIT: on_wait(conn); return false;
 	case NBD_EVENT_TLS: conn_tls_begin(&conn->base); return false;
 	case NBD_EVENT_START: conn_opened(&conn->base); return true;
 	case NBD_EVENT_REQUEST:
-	case NBD_EVENT_REFUSED: on_request(conn, event); return true;
+		io = nbd_io_new(conn, &event->request);
+		if (!nbd_io_start(io))
+			conn->stalled = io;
+		return true;
+	case NBD_EVENT_REFUSED:
+		io = nbd_io_new(conn, &event->request);
+		nbd_io_refuse(io, event->error, event->why);
+		return true;
 	case NBD_EVENT_CLOSE:
 		conn_drain(&conn->base, CONN_DRAIN_TIMEOUT_MS);
 		return false;
@@ -128,43 +126,37 @@ static bool answer_is_due(const struct nbd_conn *conn)
 	       !nbd_session_transmits(&conn->session);
 }
 
-/* Take one element; false: parsing can't go on now. */
-static bool feed_step(struct nbd_conn *conn)
-{
-	struct receiver *in = &conn->base.in;
-	struct nbd_event event = {0};
-	size_t consumed;
-
-	if (conn->writing)
-		return payload_take(conn);
-	if (conn->session.state == NBD_SESSION_TLS || answer_is_due(conn) ||
-	    receiver_is_empty(in) || !nbd_io_has_slot(conn))
-		return false;
-	consumed = nbd_session_feed(&conn->session, in->data + in->start,
-				    in->end - in->start, &event);
-	in->start += (uint32_t)consumed;
-	return on_event(conn, &event, consumed);
-}
-
 /* conn_ops.feed */
-static void conn_feed(struct conn *base)
+static bool conn_feed(struct conn *base)
 {
 	struct nbd_conn *conn = nbd_conn_of(base);
+	struct receiver *in = &base->in;
+	struct nbd_event event = {0};
+	bool goes_on = true;
+	size_t n;
 
 	conn->now_ns = clock_ns(); /* once for all that came together */
-	while (base->phase == CONN_OPEN && !conn->stalled && feed_step(conn))
-		;
+	while (goes_on && base->phase == CONN_OPEN && !conn->stalled) {
+		if (conn->writing) {
+			goes_on = payload_take(conn);
+			continue;
+		}
+		if (receiver_is_empty(in) || conn->n_ios == NBD_CONN_REQUESTS ||
+		    answer_is_due(conn) ||
+		    conn->session.state == NBD_SESSION_TLS)
+			break;
+		n = nbd_session_feed(&conn->session, in->data + in->start,
+				     in->end - in->start, &event);
+		in->start += (uint32_t)n;
+		goes_on = on_event(conn, &event, n);
+	}
+	base->payload.iov_len = 0;
+	if (conn->writing)
+		payload_set(conn);
 	if (conn->session.out.length > 0)
 		conn_touch(base);
-}
-
-/* conn_ops.has_room */
-static bool conn_has_room(const struct conn *base)
-{
-	const struct nbd_conn *conn = (const struct nbd_conn *)base;
-
 	return !conn->stalled && !answer_is_due(conn) &&
-	       (nbd_io_has_slot(conn) || receiver_is_empty(&base->in));
+	       (conn->n_ios < NBD_CONN_REQUESTS || receiver_is_empty(in));
 }
 
 /* conn_ops.may_stream; in the handshake bytes behind STARTTLS would pass for
@@ -228,7 +220,7 @@ static void conn_forget(struct conn *base)
 	if (conn->writing && !base->in.runs)
 		nbd_io_free(take_ptr(conn->writing));
 	if (base->phase == CONN_CLOSING)
-		nbd_io_list_free(&conn->ready);
+		nbd_io_drop_replies(conn);
 }
 
 /* conn_ops.leave */
@@ -292,9 +284,7 @@ const struct conn_ops nbd_conn_ops = {
 	.init = conn_init,
 	.done = conn_done,
 	.feed = conn_feed,
-	.has_room = conn_has_room,
 	.may_stream = conn_may_stream,
-	.payload = conn_payload,
 	.payload_came = conn_payload_came,
 	.owes_payload = conn_owes_payload,
 	.hung_up = conn_hung_up,

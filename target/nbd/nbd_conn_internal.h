@@ -19,6 +19,7 @@ struct nbd_io {
 	TAILQ_ENTRY(nbd_io) in_changing;
 	uint64_t round; /* export_table_round(); 0: it is not in there */
 	struct nbd_request request;
+	const struct io_kind *kind;
 	struct iobuf *buf; /* NULL: none */
 	/* A WRITE: bytes received. TRIM and the like: done before @piece. */
 	uint64_t progress;
@@ -51,6 +52,7 @@ struct nbd_conn {
 	struct nbd_io *stalled; /* has no buffer yet: those behind it wait */
 	struct conn_wait wait;  /* of @stalled */
 	struct nbd_io_list free;
+	unsigned n_ios;                  /* in use */
 	unsigned used;                   /* of ios[], ever */
 	struct nbd_io_changing changing; /* of these, the oldest first */
 	int64_t now_ns; /* when the requests being parsed were taken up */
@@ -77,18 +79,11 @@ static inline struct nbd_conn *nbd_conn_of(struct conn *base)
 
 /* ---- nbd_io.c ---- */
 
-/* Another request may be in flight. */
-static inline bool nbd_io_has_slot(const struct nbd_conn *conn)
-{
-	return !STAILQ_EMPTY(&conn->free) || conn->used < NBD_CONN_REQUESTS;
-}
-
-/* nbd_io_has_slot() was true. */
+/* conn->n_ios is below NBD_CONN_REQUESTS. */
 struct nbd_io *nbd_io_new(struct nbd_conn *conn, const struct nbd_request *r);
 
 /* Return the buffer to the pool; requests that wait are tried again. */
 void nbd_io_free(struct nbd_io *io);
-void nbd_io_list_free(struct nbd_io_list *list);
 
 /*
  * Carry out the request; a WRITE becomes conn->writing. False: it waits for a
@@ -101,6 +96,9 @@ void nbd_io_write(struct nbd_io *io);
 
 /* The reply is an error: queue it. @why: static text. */
 void nbd_io_refuse(struct nbd_io *io, uint32_t error, const char *why);
+
+/* No reply that is ready goes out any more. */
+void nbd_io_drop_replies(struct nbd_conn *conn);
 
 /* conn_ops */
 bool nbd_io_gather(struct conn *base, struct msghdr *message);

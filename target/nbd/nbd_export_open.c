@@ -50,7 +50,8 @@ static bool has_caught_up(const struct nbd_conn *conn,
 	/* Nothing has come since, and there was nothing. */
 	return last->round && conn->base.received == last->received &&
 	       last->unread == 0 && !conn->stalled &&
-	       (nbd_io_has_slot(conn) || receiver_is_empty(&conn->base.in));
+	       (conn->n_ios < NBD_CONN_REQUESTS ||
+		receiver_is_empty(&conn->base.in));
 }
 
 /* Return the round with which the connection has caught up; 0: ask again. */

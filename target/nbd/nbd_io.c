@@ -18,6 +18,27 @@ static_assert(NBD_STATUS_SIZE(STATUS_RUNS) <= STATUS_BUFFER / 2, "fits");
 #define ZEROES_SIZE (UINT32_C(1) << 20) /* bytes */
 static uint8_t zeroes[ZEROES_SIZE] __attribute__((aligned(4096)));
 
+/* How requests of each command are counted and carried out. */
+static const struct io_kind {
+	enum export_op counted;
+	bool changes;   /* the export */
+	bool in_pieces; /* of BLOCKDEV_LENGTH_MAX at most */
+	bool moves_data;
+	uint32_t buffer; /* bytes, besides its data */
+} kinds[] = {
+	[NBD_CMD_READ] = {EXPORT_OP_READ, .moves_data = true},
+	[NBD_CMD_WRITE] = {EXPORT_OP_WRITE, .changes = true,
+			   .moves_data = true},
+	[NBD_CMD_DISC] = {EXPORT_OP_OTHER}, /* and all that are refused */
+	[NBD_CMD_FLUSH] = {EXPORT_OP_FLUSH},
+	[NBD_CMD_TRIM] = {EXPORT_OP_DISCARD, .changes = true,
+			  .in_pieces = true},
+	[NBD_CMD_CACHE] = {EXPORT_OP_OTHER, .in_pieces = true},
+	[NBD_CMD_WRITE_ZEROES] = {EXPORT_OP_WRITE_ZEROES, .changes = true,
+				  .in_pieces = true},
+	[NBD_CMD_BLOCK_STATUS] = {EXPORT_OP_OTHER, .buffer = STATUS_BUFFER},
+};
+
 static void io_done(struct op *op, int res);
 
 struct nbd_io *nbd_io_new(struct nbd_conn *conn, const struct nbd_request *r)
@@ -32,7 +53,9 @@ struct nbd_io *nbd_io_new(struct nbd_conn *conn, const struct nbd_request *r)
 		io->conn = conn;
 		io->op.done = io_done;
 	}
+	conn->n_ios++;
 	io->request = *r;
+	io->kind = &kinds[r->type < array_size(kinds) ? r->type : NBD_CMD_DISC];
 	io->buf = NULL;
 	io->failed = false;
 	io->round = 0;
@@ -45,7 +68,7 @@ struct nbd_io *nbd_io_new(struct nbd_conn *conn, const struct nbd_request *r)
 void nbd_io_free(struct nbd_io *io)
 {
 	struct nbd_conn *conn = io->conn;
-	bool was_full = !nbd_io_has_slot(conn);
+	bool was_full = conn->n_ios-- == NBD_CONN_REQUESTS;
 
 	conn_buffer_put(&conn->base, io->buf);
 	STAILQ_INSERT_HEAD(&conn->free, io, in_list);
@@ -53,95 +76,56 @@ void nbd_io_free(struct nbd_io *io)
 		conn_touch(&conn->base);
 }
 
-void nbd_io_list_free(struct nbd_io_list *list)
-{
-	struct nbd_io *io;
-
-	while ((io = STAILQ_FIRST(list))) {
-		STAILQ_REMOVE_HEAD(list, in_list);
-		nbd_io_free(io);
-	}
-}
-
 /* ---- replies ---- */
 
-static void reply_queue(struct nbd_io *io)
+/*
+ * Queue the reply. With structured replies data and errors need chunks, else a
+ * simple reply is shorter; with extended headers all are chunks.
+ */
+static void io_reply(struct nbd_io *io, uint32_t error)
 {
+	const struct nbd_session *s = &io->conn->session;
+	const struct nbd_reply to = {
+		.extended = s->extended,
+		.cookie = io->request.cookie,
+		.offset = io->request.offset,
+	};
+	size_t head;
+
+	if (!s->structured || (io->data_length == 0 && !s->extended))
+		head = nbd_simple_reply_encode(io->head, to.cookie, error);
+	else if (io->data_length == 0)
+		head = nbd_none_chunk_encode(io->head, &to);
+	else if (error)
+		head = nbd_error_chunk_encode(io->head, &to, error,
+					      (uint16_t)io->data_length);
+	else if (io->request.type == NBD_CMD_BLOCK_STATUS)
+		head = nbd_status_chunk_encode(io->head, &to, io->data_length);
+	else
+		head = nbd_data_chunk_encode(io->head, &to, to.offset,
+					     io->data_length, true);
+	io->head_length = (uint32_t)head;
 	STAILQ_INSERT_TAIL(&io->conn->ready, io, in_list);
 	conn_touch(&io->conn->base);
 }
 
-static struct nbd_reply reply_to(const struct nbd_io *io)
-{
-	return (struct nbd_reply){
-		.extended = io->conn->session.extended,
-		.cookie = io->request.cookie,
-		.offset = io->request.offset,
-	};
-}
-
 void nbd_io_refuse(struct nbd_io *io, uint32_t error, const char *why)
 {
-	struct nbd_reply to = reply_to(io);
-
 	io->failed = true;
-	if (io->conn->session.structured) {
-		io->data = why;
-		io->data_length = (uint32_t)strlen(why);
-		io->head_length = (uint32_t)nbd_error_chunk_encode(
-			io->head, &to, error, (uint16_t)io->data_length);
-	} else {
-		io->head_length = (uint32_t)nbd_simple_reply_encode(
-			io->head, to.cookie, error);
-	}
-	reply_queue(io);
+	io->data = why;
+	io->data_length = io->conn->session.structured ? (uint32_t)strlen(why)
+						       : 0;
+	io_reply(io, error);
 }
 
-/*
- * Success. With structured replies only READ and BLOCK_STATUS need chunks, a
- * simple reply is shorter; with extended headers all do.
- */
-static void io_accept(struct nbd_io *io)
-{
-	struct nbd_reply to = reply_to(io);
-	bool chunk = to.extended || (io->request.type == NBD_CMD_READ &&
-				     io->conn->session.structured);
-
-	if (chunk)
-		io->head_length = (uint32_t)nbd_none_chunk_encode(io->head,
-								  &to);
-	else
-		io->head_length = (uint32_t)nbd_simple_reply_encode(
-			io->head, to.cookie, NBD_SUCCESS);
-	reply_queue(io);
-}
-
-static void reply_data(struct nbd_io *io)
-{
-	struct nbd_reply to = reply_to(io);
-
-	io->data = io->buf->data;
-	io->data_length = (uint32_t)io->request.length;
-	if (!io->conn->session.structured) {
-		io_accept(io);
-		return;
-	}
-	io->head_length = (uint32_t)nbd_data_chunk_encode(
-		io->head, &to, io->request.offset, io->data_length, true);
-	reply_queue(io);
-}
-
-static void reply_status(struct nbd_io *io, unsigned n)
+static void status_reply(struct nbd_io *io, unsigned n)
 {
 	uint8_t *wire = (uint8_t *)io->buf->data + STATUS_BUFFER / 2;
-	struct nbd_reply to = reply_to(io);
 
 	io->data = wire;
-	io->data_length = (uint32_t)nbd_status_encode(wire, to.extended,
-						      io->buf->data, n);
-	io->head_length = (uint32_t)nbd_status_chunk_encode(io->head, &to,
-							    io->data_length);
-	reply_queue(io);
+	io->data_length = (uint32_t)nbd_status_encode(
+		wire, io->conn->session.extended, io->buf->data, n);
+	io_reply(io, NBD_SUCCESS);
 }
 
 /* ---- the device ---- */
@@ -185,19 +169,10 @@ static void change_end(struct nbd_io *io)
 	struct nbd_conn *conn = io->conn;
 	const bool oldest = TAILQ_FIRST(&conn->changing) == io;
 
-	if (!io->round)
-		return;
 	TAILQ_REMOVE(&conn->changing, io, in_changing);
 	io->round = 0;
 	if (oldest)
 		changing_tell(conn);
-}
-
-static bool in_pieces(const struct nbd_request *request)
-{
-	return request->type == NBD_CMD_TRIM ||
-	       request->type == NBD_CMD_CACHE ||
-	       request->type == NBD_CMD_WRITE_ZEROES;
 }
 
 /* The next piece of a TRIM, WRITE_ZEROES or CACHE. */
@@ -228,8 +203,7 @@ static void piece_start(struct nbd_io *io)
 /* A piece of it is done, and there is another one. */
 static bool piece_next(struct nbd_io *io, int res)
 {
-	if (res < 0 || !in_pieces(&io->request) ||
-	    io->conn->base.phase == CONN_CLOSING)
+	if (res < 0 || io->conn->base.phase == CONN_CLOSING)
 		return false;
 	io->progress += io->piece;
 	if (io->progress == io->request.length)
@@ -250,32 +224,24 @@ static void io_done(struct op *op, int res)
 	struct nbd_conn *conn = io->conn;
 
 	conn->base.active--;
-	if (piece_next(io, res))
+	if (io->kind->in_pieces && piece_next(io, res))
 		return;
-	change_end(io);
+	if (io->round)
+		change_end(io);
 	if (conn->base.phase == CONN_CLOSING) { /* nobody to tell */
 		nbd_io_free(io);
 		conn_touch(&conn->base);
-		return;
-	}
-	if (res < 0) {
+	} else if (res < 0) {
 		nbd_io_refuse(io, nbd_error_from_errno(res), errno_text(res));
-		return;
+	} else if (io->request.type == NBD_CMD_BLOCK_STATUS) {
+		status_reply(io, (unsigned)res);
+	} else {
+		if (io->request.type == NBD_CMD_READ) {
+			io->data = io->buf->data;
+			io->data_length = (uint32_t)io->request.length;
+		}
+		io_reply(io, NBD_SUCCESS);
 	}
-	switch (io->request.type) {
-	case NBD_CMD_READ: reply_data(io); break;
-	case NBD_CMD_BLOCK_STATUS: reply_status(io, (unsigned)res); break;
-	default: io_accept(io); break;
-	}
-}
-
-static void read_start(struct nbd_io *io)
-{
-	struct blockdev *dev = io->conn->export.dev;
-	uint32_t length = (uint32_t)io->request.length;
-
-	io->conn->base.active++;
-	blockdev_read(dev, &io->op, io->buf->data, length, io->request.offset);
 }
 
 void nbd_io_write(struct nbd_io *io)
@@ -296,24 +262,13 @@ static void status_start(struct nbd_io *io)
 	if (!dev->ops->status) { /* all of it is data */
 		struct blockdev_status run = {.length = request->length};
 
+		io->conn->base.active--;
 		memcpy(io->buf->data, &run, sizeof(run));
-		reply_status(io, 1);
+		status_reply(io, 1);
 		return;
 	}
-	io->conn->base.active++;
 	blockdev_get_status(dev, &io->op, request->offset, request->length,
 			    io->buf->data, one ? 1 : STATUS_RUNS);
-}
-
-/* Bytes of buffer that a request needs; 0: none. */
-static uint32_t buffer_size(const struct nbd_request *request)
-{
-	switch (request->type) {
-	case NBD_CMD_READ:
-	case NBD_CMD_WRITE: return (uint32_t)request->length;
-	case NBD_CMD_BLOCK_STATUS: return STATUS_BUFFER;
-	default: return 0;
-	}
 }
 
 /* Nobody has a buffer that could come back: there is no memory. */
@@ -325,43 +280,50 @@ static bool is_waiting_vain(const struct nbd_conn *conn)
 	       loop_iobufs_in_use(conn->base.loop) == 0;
 }
 
-static void no_memory(struct nbd_io *io)
+/* There is no buffer now. False: the request waits. True: it is refused. */
+static bool buffer_await(struct nbd_io *io, uint32_t size)
 {
-	static const char text[] = "the server has no memory for it";
+	struct nbd_conn *conn = io->conn;
 
-	if (io->request.type == NBD_CMD_WRITE)
-		nbd_session_payload_skip(&io->conn->session);
-	nbd_io_refuse(io, NBD_ENOMEM, text);
+	if (is_waiting_vain(conn)) {
+		if (io->request.type == NBD_CMD_WRITE)
+			nbd_session_payload_skip(&conn->session);
+		nbd_io_refuse(io, NBD_ENOMEM,
+			      "the server has no memory for it");
+		return true;
+	}
+	if (conn->wait.place == CONN_WAIT_NOWHERE)
+		conn_wait_add(&conn->base, &conn->wait, size);
+	return false;
 }
 
 bool nbd_io_start(struct nbd_io *io)
 {
 	struct nbd_conn *conn = io->conn;
-	uint32_t size = buffer_size(&io->request);
+	struct blockdev *dev = conn->export.dev;
+	uint32_t length = (uint32_t)io->request.length;
+	uint32_t size = io->kind->moves_data ? length : io->kind->buffer;
 
-	if (size > 0 &&
-	    !conn_buffers_get(&conn->base, &conn->wait, &size, 1, &io->buf)) {
-		if (is_waiting_vain(conn)) {
-			no_memory(io);
-			return true;
-		}
-		if (conn->wait.place == CONN_WAIT_NOWHERE)
-			conn_wait_add(&conn->base, &conn->wait, size);
-		return false;
+	if (size > 0)
+		io->buf = conn_buffer_get(&conn->base, &conn->wait, size);
+	if (size > 0 && !io->buf)
+		return buffer_await(io, size);
+	if (io->request.type == NBD_CMD_WRITE) {
+		conn->writing = io;
+		return true;
 	}
+	if (io->kind->changes)
+		change_begin(io);
+	conn->base.active++;
 	switch (io->request.type) {
-	case NBD_CMD_READ: read_start(io); break;
-	case NBD_CMD_WRITE: conn->writing = io; break;
-	case NBD_CMD_BLOCK_STATUS: status_start(io); break;
-	case NBD_CMD_FLUSH:
-		conn->base.active++;
-		blockdev_flush(conn->export.dev, &io->op);
+	case NBD_CMD_READ:
+		blockdev_read(dev, &io->op, io->buf->data, length,
+			      io->request.offset);
 		break;
+	case NBD_CMD_FLUSH: blockdev_flush(dev, &io->op); break;
+	case NBD_CMD_BLOCK_STATUS: status_start(io); break;
 	default: /* the session lets nothing else through */
-		assert(in_pieces(&io->request));
-		if (io->request.type != NBD_CMD_CACHE)
-			change_begin(io);
-		conn->base.active++;
+		assert(io->kind->in_pieces);
 		piece_start(io);
 		break;
 	}
@@ -370,65 +332,56 @@ bool nbd_io_start(struct nbd_io *io)
 
 /* ---- the send ---- */
 
-static void iov_add(struct nbd_conn *conn, struct msghdr *message,
-		    const void *data, size_t length)
-{
-	conn->iov[message->msg_iovlen++] = (struct iovec){
-		.iov_base = (void *)data,
-		.iov_len = length,
-	};
-}
-
-static enum export_op op_of(uint16_t type)
-{
-	switch (type) {
-	case NBD_CMD_READ: return EXPORT_OP_READ;
-	case NBD_CMD_WRITE: return EXPORT_OP_WRITE;
-	case NBD_CMD_FLUSH: return EXPORT_OP_FLUSH;
-	case NBD_CMD_TRIM: return EXPORT_OP_DISCARD;
-	case NBD_CMD_WRITE_ZEROES: return EXPORT_OP_WRITE_ZEROES;
-	default: return EXPORT_OP_OTHER;
-	}
-}
-
-/* Look at the clock once for all replies of a send. */
-static void replies_count(struct nbd_conn *conn)
-{
-	int64_t now_ns = STAILQ_EMPTY(&conn->sent) ? 0 : clock_ns();
-	struct nbd_io *io;
-
-	STAILQ_FOREACH (io, &conn->sent, in_list)
-		export_stats_note(&conn->export.stats, op_of(io->request.type),
-				  io->request.length, now_ns - io->start_ns,
-				  io->failed);
-}
-
+/* One look at the clock is for all replies of a send. */
 bool nbd_io_gather(struct conn *base, struct msghdr *message)
 {
 	struct nbd_conn *conn = nbd_conn_of(base);
+	struct iovec *to = conn->iov;
+	int64_t now_ns;
 	struct nbd_io *io;
 
-	*message = (struct msghdr){.msg_iov = conn->iov};
 	conn->output_in_send = conn->session.out.length > 0;
 	if (conn->output_in_send)
-		iov_add(conn, message, conn->session.out.data,
-			conn->session.out.length);
+		*to++ = (struct iovec){conn->session.out.data,
+				       conn->session.out.length};
 	STAILQ_CONCAT(&conn->sent, &conn->ready);
+	now_ns = STAILQ_EMPTY(&conn->sent) ? 0 : clock_ns();
 	STAILQ_FOREACH (io, &conn->sent, in_list) {
-		iov_add(conn, message, io->head, io->head_length);
+		*to++ = (struct iovec){io->head, io->head_length};
 		if (io->data_length > 0)
-			iov_add(conn, message, io->data, io->data_length);
+			*to++ = (struct iovec){(void *)io->data,
+					       io->data_length};
+		export_stats_note(&conn->export.stats, io->kind->counted,
+				  io->request.length, now_ns - io->start_ns,
+				  io->failed);
 	}
-	replies_count(conn);
-	return message->msg_iovlen > 0;
+	*message = (struct msghdr){
+		.msg_iov = conn->iov,
+		.msg_iovlen = (size_t)(to - conn->iov),
+	};
+	return to > conn->iov;
 }
 
 void nbd_io_sent(struct conn *base)
 {
 	struct nbd_conn *conn = nbd_conn_of(base);
+	struct nbd_io *io;
 
 	if (conn->output_in_send)
 		conn->session.out.length = 0;
 	conn->output_in_send = false;
-	nbd_io_list_free(&conn->sent);
+	while ((io = STAILQ_FIRST(&conn->sent))) {
+		STAILQ_REMOVE_HEAD(&conn->sent, in_list);
+		nbd_io_free(io);
+	}
+}
+
+void nbd_io_drop_replies(struct nbd_conn *conn)
+{
+	struct nbd_io *io;
+
+	while ((io = STAILQ_FIRST(&conn->ready))) {
+		STAILQ_REMOVE_HEAD(&conn->ready, in_list);
+		nbd_io_free(io);
+	}
 }

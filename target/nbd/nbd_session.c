@@ -7,14 +7,6 @@
 
 #include "target/nbd/nbd_handshake.h"
 
-static void request_refuse(struct nbd_event *ret, uint32_t error,
-			   const char *why)
-{
-	ret->type = NBD_EVENT_REFUSED;
-	ret->error = error;
-	ret->why = why;
-}
-
 static void session_drop(struct nbd_session *s, struct nbd_event *ret,
 			 const char *why)
 {
@@ -23,102 +15,123 @@ static void session_drop(struct nbd_session *s, struct nbd_event *ret,
 	ret->why = why;
 }
 
-/* The flags that each command may carry; FUA is fine with all. */
-static bool flags_ok(const struct nbd_session *s,
-		     const struct nbd_request *request)
-{
-	uint16_t allowed = NBD_CMD_FLAG_FUA;
+/* The commands that requests may have. */
+static const struct command {
+	bool known;
+	bool changes;     /* the export */
+	bool takes_space; /* of the medium */
+	bool moves_data;  /* NBD_PAYLOAD_MAX at most */
+	bool has_range;
+	uint16_t offered; /* NBD_TRANSMIT_*, with one of these; 0: always */
+	uint16_t flags;   /* NBD_CMD_FLAG_*, besides FUA, if agreed on */
+} commands[] = {
+	[NBD_CMD_READ] =
+		{
+			.known = true,
+			.moves_data = true,
+			.has_range = true,
+			.flags = NBD_CMD_FLAG_DF,
+		},
+	[NBD_CMD_WRITE] =
+		{
+			.known = true,
+			.changes = true,
+			.takes_space = true,
+			.moves_data = true,
+			.has_range = true,
+			.flags = NBD_CMD_FLAG_PAYLOAD,
+		},
+	[NBD_CMD_FLUSH] = {.known = true},
+	[NBD_CMD_TRIM] =
+		{
+			.known = true,
+			.changes = true,
+			.has_range = true,
+			.offered = NBD_TRANSMIT_SEND_TRIM |
+				   NBD_TRANSMIT_READ_ONLY,
+		},
+	[NBD_CMD_CACHE] =
+		{
+			.known = true,
+			.has_range = true,
+			.offered = NBD_TRANSMIT_SEND_CACHE,
+		},
+	[NBD_CMD_WRITE_ZEROES] =
+		{
+			.known = true,
+			.changes = true,
+			.takes_space = true,
+			.has_range = true,
+			.flags = NBD_CMD_FLAG_NO_HOLE | NBD_CMD_FLAG_FAST_ZERO,
+		},
+	[NBD_CMD_BLOCK_STATUS] =
+		{
+			.known = true,
+			.has_range = true,
+			.flags = NBD_CMD_FLAG_REQ_ONE,
+		},
+	[NBD_CMD_RESIZE] = {.known = false}, /* and all others */
+};
 
-	switch (request->type) {
-	case NBD_CMD_READ:
-		if (s->structured)
-			allowed |= NBD_CMD_FLAG_DF;
-		break;
-	case NBD_CMD_WRITE_ZEROES:
-		allowed |= NBD_CMD_FLAG_NO_HOLE;
-		if (s->export.flags & NBD_TRANSMIT_SEND_FAST_ZERO)
-			allowed |= NBD_CMD_FLAG_FAST_ZERO;
-		break;
-	case NBD_CMD_WRITE:
-		if (s->extended)
-			allowed |= NBD_CMD_FLAG_PAYLOAD;
-		break;
-	case NBD_CMD_BLOCK_STATUS: allowed |= NBD_CMD_FLAG_REQ_ONE; break;
-	default: break;
-	}
-	return !(request->flags & ~allowed);
+/* The flags that requests of this session may carry. */
+static uint16_t flags_agreed(const struct nbd_session *s)
+{
+	return NBD_CMD_FLAG_NO_HOLE | NBD_CMD_FLAG_REQ_ONE |
+	       (s->structured ? NBD_CMD_FLAG_DF : 0) |
+	       (s->extended ? NBD_CMD_FLAG_PAYLOAD : 0) |
+	       (s->export.flags & NBD_TRANSMIT_SEND_FAST_ZERO
+			? NBD_CMD_FLAG_FAST_ZERO
+			: 0);
 }
 
-/* The command is one that this export takes. */
-static bool command_ok(const struct nbd_session *s, uint16_t type)
-{
-	switch (type) {
-	case NBD_CMD_READ:
-	case NBD_CMD_WRITE:
-	case NBD_CMD_FLUSH:
-	case NBD_CMD_WRITE_ZEROES: return true;
-	case NBD_CMD_TRIM:
-		return s->export.flags &
-		       (NBD_TRANSMIT_SEND_TRIM | NBD_TRANSMIT_READ_ONLY);
-	case NBD_CMD_CACHE: return s->export.flags & NBD_TRANSMIT_SEND_CACHE;
-	case NBD_CMD_BLOCK_STATUS: return s->structured && s->allocation;
-	default: return false;
-	}
-}
+/* Why a request is refused. */
+static const struct refusal {
+	enum nbd_error error;
+	const char *why;
+} not_offered = {NBD_EINVAL, "the command was not offered"},
+  read_only = {NBD_EPERM, "the export is read-only"},
+  wrong_flag = {NBD_EINVAL, "a flag that the command does not have"},
+  no_length = {NBD_EINVAL, "the length is 0"},
+  past_end = {NBD_EINVAL, "past the end of the export"},
+  no_space = {NBD_ENOSPC, "past the end of the export"},
+  not_aligned = {NBD_EINVAL, "not a multiple of the minimum block size"},
+  too_long = {NBD_EINVAL, "longer than the maximum block size"},
+  wrong_context = {NBD_EINVAL, "the payload does not name base:allocation "
+			       "exactly once"};
 
-static bool modifies(uint16_t type)
+/* Decide on a request. NULL: it may be carried out. */
+static const struct refusal *request_check(const struct nbd_session *s,
+					   const struct nbd_request *request)
 {
-	return type == NBD_CMD_WRITE || type == NBD_CMD_TRIM ||
-	       type == NBD_CMD_WRITE_ZEROES;
-}
-
-static bool grows(uint16_t type)
-{
-	return type == NBD_CMD_WRITE || type == NBD_CMD_WRITE_ZEROES;
-}
-
-static void range_check(const struct nbd_session *s,
-			const struct nbd_request *request,
-			struct nbd_event *ret)
-{
+	const struct nbd_export *export = &s->export;
+	const struct command *command =
+		&commands[request->type < NBD_CMD_RESIZE ? request->type
+							 : NBD_CMD_RESIZE];
 	uint64_t end;
 
-	if (request->length == 0) {
-		request_refuse(ret, NBD_EINVAL, "the length is 0");
-		return;
-	}
+	if (!command->known ||
+	    (command->offered && !(export->flags & command->offered)) ||
+	    (request->type == NBD_CMD_BLOCK_STATUS &&
+	     !(s->structured && s->allocation)))
+		return &not_offered;
+	if (command->changes && export->flags & NBD_TRANSMIT_READ_ONLY)
+		return &read_only;
+	if (request->flags &&
+	    request->flags & ~(unsigned)NBD_CMD_FLAG_FUA &
+		    ~(unsigned)(command->flags & flags_agreed(s)))
+		return &wrong_flag;
+	if (!command->has_range)
+		return NULL;
+	if (request->length == 0)
+		return &no_length;
 	if (__builtin_add_overflow(request->offset, request->length, &end) ||
-	    end > s->export.size) {
-		request_refuse(ret,
-			       grows(request->type) ? NBD_ENOSPC : NBD_EINVAL,
-			       "past the end of the export");
-		return;
-	}
-	if ((request->offset | request->length) & (s->export.block_size - 1)) {
-		request_refuse(ret, NBD_EINVAL,
-			       "not a multiple of the minimum block size");
-		return;
-	}
-	if ((request->type == NBD_CMD_READ || request->type == NBD_CMD_WRITE) &&
-	    request->length > NBD_PAYLOAD_MAX)
-		request_refuse(ret, NBD_EINVAL,
-			       "longer than the maximum block size");
-}
-
-static void request_check(const struct nbd_session *s, struct nbd_event *ret)
-{
-	const struct nbd_request *request = &ret->request;
-
-	if (!command_ok(s, request->type))
-		request_refuse(ret, NBD_EINVAL, "the command was not offered");
-	else if (modifies(request->type) &&
-		 s->export.flags & NBD_TRANSMIT_READ_ONLY)
-		request_refuse(ret, NBD_EPERM, "the export is read-only");
-	else if (!flags_ok(s, request))
-		request_refuse(ret, NBD_EINVAL,
-			       "a flag that the command does not have");
-	else if (request->type != NBD_CMD_FLUSH)
-		range_check(s, request, ret);
+	    end > export->size)
+		return command->takes_space ? &no_space : &past_end;
+	if ((request->offset | request->length) & (export->block_size - 1))
+		return &not_aligned;
+	return command->moves_data && request->length > NBD_PAYLOAD_MAX
+		       ? &too_long
+		       : NULL;
 }
 
 static size_t event_more(struct nbd_event *ret, size_t need)
@@ -128,51 +141,10 @@ static size_t event_more(struct nbd_event *ret, size_t need)
 	return 0;
 }
 
-static size_t header_size(const struct nbd_session *s)
-{
-	return s->extended ? sizeof(struct nbd_wire_extended_request)
-			   : sizeof(struct nbd_wire_request);
-}
-
-/* Bytes behind the header, which are not the next one. */
-static uint64_t payload_length(const struct nbd_session *s,
-			       const struct nbd_request *request)
-{
-	bool said = s->extended && request->flags & NBD_CMD_FLAG_PAYLOAD;
-
-	/* A WRITE without the flag is a client's mistake, and clear. */
-	return request->type == NBD_CMD_WRITE || said ? request->length : 0;
-}
-
-/*
- * Take a BLOCK_STATUS together with its payload, which names the contexts, so
- * that it goes on like one without. Returns the bytes consumed.
- */
-static size_t status_payload_feed(const struct nbd_session *s,
-				  const uint8_t *payload, size_t length,
-				  struct nbd_event *ret)
-{
-	struct nbd_request *request = &ret->request;
-	size_t size = (size_t)request->length;
-
-	if (length < size)
-		return event_more(ret, header_size(s) + size);
-	request->flags &= (uint16_t)~NBD_CMD_FLAG_PAYLOAD;
-	if (nbd_status_payload_decode(payload, size, &request->length) < 0)
-		request_refuse(
-			ret, NBD_EINVAL,
-			"the payload does not name base:allocation exactly once");
-	else
-		request_check(s, ret);
-	return header_size(s) + size;
-}
-
 /* The request is decided on; its payload is still to come. */
 static void payload_expect(struct nbd_session *s, uint64_t length,
 			   struct nbd_event *ret)
 {
-	if (length == 0)
-		return;
 	s->left = length;
 	s->state = NBD_SESSION_PAYLOAD;
 	if (ret->type == NBD_EVENT_REQUEST)
@@ -182,22 +154,46 @@ static void payload_expect(struct nbd_session *s, uint64_t length,
 		session_drop(s, ret, "a payload far too long");
 }
 
-static int header_decode(const struct nbd_session *s, const void *data,
-			 struct nbd_request *ret)
+/*
+ * Take the payload of a BLOCK_STATUS, which names the contexts, so that the
+ * request goes on like one without.
+ */
+static const struct refusal *status_payload_take(const struct nbd_session *s,
+						 struct nbd_request *request,
+						 const void *payload)
 {
-	return s->extended ? nbd_extended_request_decode(data, ret)
-			   : nbd_request_decode(data, ret);
+	request->flags &= (uint16_t)~NBD_CMD_FLAG_PAYLOAD;
+	if (nbd_status_payload_decode(payload, (size_t)request->length,
+				      &request->length) < 0)
+		return &wrong_context;
+	return request_check(s, request);
 }
 
+/* Bytes behind the header, which are not the next one. */
+static uint64_t payload_length(const struct nbd_session *s,
+			       const struct nbd_request *request)
+{
+	if (request->type == NBD_CMD_WRITE)
+		return request->length; /* without the flag it is clear, too */
+	return s->extended && request->flags & NBD_CMD_FLAG_PAYLOAD
+		       ? request->length
+		       : 0;
+}
+
+/* Take a request's header, and the payload of a BLOCK_STATUS with it. */
 static size_t request_feed(struct nbd_session *s, const void *data,
 			   size_t length, struct nbd_event *ret)
 {
 	struct nbd_request *request = &ret->request;
-	size_t head = header_size(s);
+	size_t head = s->extended ? sizeof(struct nbd_wire_extended_request)
+				  : sizeof(struct nbd_wire_request);
+	const struct refusal *refusal;
+	uint64_t payload;
 
 	if (length < head)
 		return event_more(ret, head);
-	if (header_decode(s, data, request) < 0) {
+	if ((s->extended ? nbd_extended_request_decode(data, request)
+			 : nbd_request_decode(data, request)) < 0) {
 		session_drop(s, ret, "bad request magic");
 		return 0;
 	}
@@ -206,15 +202,25 @@ static size_t request_feed(struct nbd_session *s, const void *data,
 		ret->type = NBD_EVENT_CLOSE;
 		return head;
 	}
-	ret->type = NBD_EVENT_REQUEST;
-	if (s->extended && s->allocation &&
-	    request->type == NBD_CMD_BLOCK_STATUS &&
-	    request->flags & NBD_CMD_FLAG_PAYLOAD &&
-	    request->length <= NBD_STATUS_PAYLOAD_MAX)
-		return status_payload_feed(s, (const uint8_t *)data + head,
-					   length - head, ret);
-	request_check(s, ret);
-	payload_expect(s, payload_length(s, request), ret);
+	payload = payload_length(s, request);
+	if (payload > 0 && request->type == NBD_CMD_BLOCK_STATUS &&
+	    s->allocation && payload <= NBD_STATUS_PAYLOAD_MAX) {
+		if (length - head < payload)
+			return event_more(ret, head + (size_t)payload);
+		refusal = status_payload_take(s, request,
+					      (const uint8_t *)data + head);
+		head += (size_t)payload;
+		payload = 0;
+	} else {
+		refusal = request_check(s, request);
+	}
+	ret->type = refusal ? NBD_EVENT_REFUSED : NBD_EVENT_REQUEST;
+	if (refusal) {
+		ret->error = refusal->error;
+		ret->why = refusal->why;
+	}
+	if (payload > 0)
+		payload_expect(s, payload, ret);
 	return head;
 }
 
