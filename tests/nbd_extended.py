@@ -18,7 +18,7 @@ SIZE = 6 << 40
 class Client:
     def __init__(self, port, name):
         self.sock = socket.create_connection(("127.0.0.1", port))
-        self.sock.settimeout(30)
+        self.sock.settimeout(120)
         self.cookie = 0x1122334455660000
         assert self.get(18) == b"NBDMAGICIHAVEOPT\0\3"
         self.sock.sendall(b"\0\0\0\3")
