@@ -16,8 +16,8 @@ bool blockdev_range_ok(const struct blockdev *dev, uint64_t offset,
 static void range_assert(const struct blockdev *dev, uint64_t offset,
 			 uint64_t length)
 {
-	assert(blockdev_range_ok(dev, offset, length));
-	assert(length <= BLOCKDEV_LENGTH_MAX);
+	assert(offset <= dev->size && length <= dev->size - offset);
+	assert(length > 0 && length <= BLOCKDEV_LENGTH_MAX);
 	assert(((offset | length) & (dev->block_size - 1)) == 0);
 }
 

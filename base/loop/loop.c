@@ -360,7 +360,10 @@ static void batches_run(struct loop *loop)
 	for (int i = 0; i < ROUND_BATCHES && loop->batch_first; i++) {
 		struct loop_batch *batch = loop->batch_first;
 
-		loop_batch_remove(loop, batch);
+		loop->batch_first = batch->next;
+		if (!batch->next)
+			loop->batch_last = NULL;
+		batch->queued = false;
 		batch->run(batch);
 	}
 }

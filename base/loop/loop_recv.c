@@ -16,17 +16,11 @@
 
 #define GROUP 0 /* of buffers; there is one */
 
-static uint8_t *buffer_at(const struct loop_provided *provided, unsigned i)
+/* The kernel may fill the buffer @i at @data from now on. */
+static void provide(struct loop_provided *provided, void *data, unsigned i)
 {
-	return provided->data + (size_t)i * LOOP_STREAM_PIECE;
-}
-
-/* The kernel may fill it from now on. */
-static void provide(struct loop_provided *provided, unsigned i)
-{
-	io_uring_buf_ring_add(provided->ring, buffer_at(provided, i),
-			      LOOP_STREAM_PIECE, (unsigned short)i,
-			      LOOP_STREAM_PIECES - 1, 0);
+	io_uring_buf_ring_add(provided->ring, data, LOOP_STREAM_PIECE,
+			      (unsigned short)i, LOOP_STREAM_PIECES - 1, 0);
 	io_uring_buf_ring_advance(provided->ring, 1);
 }
 
@@ -56,7 +50,8 @@ int loop_provided_init(struct loop_provided *provided, struct io_uring *ring)
 	provided->data = (uint8_t *)memory + head;
 	io_uring_buf_ring_init(provided->ring);
 	for (unsigned i = 0; i < LOOP_STREAM_PIECES; i++)
-		provide(provided, i);
+		provide(provided,
+			provided->data + (size_t)i * LOOP_STREAM_PIECE, i);
 	return 0;
 }
 
@@ -73,13 +68,16 @@ static void stream_done(struct op *op, int res)
 	struct loop_provided *provided = &loop->provided;
 	unsigned flags = loop->done_flags;
 	unsigned i = flags >> IORING_CQE_BUFFER_SHIFT;
-	bool has_buffer = flags & IORING_CQE_F_BUFFER;
+	uint8_t *data = NULL;
 
-	assert(!has_buffer || i < LOOP_STREAM_PIECES);
+	if (flags & IORING_CQE_F_BUFFER) {
+		assert(i < LOOP_STREAM_PIECES);
+		data = provided->data + (size_t)i * LOOP_STREAM_PIECE;
+	}
 	stream->runs = flags & IORING_CQE_F_MORE;
-	stream->taken(stream, has_buffer ? buffer_at(provided, i) : NULL, res);
-	if (has_buffer) /* the stream may be gone */
-		provide(provided, i);
+	stream->taken(stream, data, res);
+	if (data) /* the stream may be gone */
+		provide(provided, data, i);
 }
 
 void loop_stream_start(struct loop *loop, struct loop_stream *stream, int fd)
