@@ -300,7 +300,7 @@ void nbd_request_encode(struct nbd_wire_request *wire, uint16_t type,
  * Map an error (proto.md "Error values"); one we do not know is EINVAL, as
  * proto.md says.
  */
-static int errno_of(uint32_t error)
+static int nbd_errno_of(uint32_t error)
 {
 	switch (error) {
 	case NBD_SUCCESS: return 0;
@@ -321,7 +321,7 @@ int nbd_reply_decode(const struct nbd_wire_simple_reply *wire,
 	if (be32_get(wire->magic) != NBD_SIMPLE_REPLY_MAGIC)
 		return -EPROTO;
 	ret->cookie = be64_get(wire->cookie);
-	ret->error = errno_of(be32_get(wire->error));
+	ret->error = nbd_errno_of(be32_get(wire->error));
 	ret->leaving = ret->error == -ESHUTDOWN;
 	return 0;
 }

@@ -120,7 +120,8 @@ static int wait_for(const struct attempt *at, short events)
 	}
 }
 
-static int receive(const struct attempt *at, uint8_t *data, size_t length)
+static int answer_receive(const struct attempt *at, uint8_t *data,
+			  size_t length)
 {
 	while (length) {
 		ssize_t n = recv(at->fd, data, length, MSG_DONTWAIT);
@@ -225,7 +226,7 @@ static int connect_any(struct attempt *at, const struct nbd_address *address,
 }
 
 /* Say goodbye with NBD_OPT_ABORT: the last rule of INFO. */
-static void say_goodbye(const struct attempt *at)
+static void connect_say_goodbye(const struct attempt *at)
 {
 	struct nbd_wire_option option = {
 		.magic = be64_make(NBD_OPTION_MAGIC),
@@ -243,7 +244,7 @@ static int shake_hands(struct attempt *at, struct nbd_handshake *h,
 	int r = 0;
 
 	while (!r) {
-		*ret_network = receive(at, h->in, h->want);
+		*ret_network = answer_receive(at, h->in, h->want);
 		if (*ret_network < 0)
 			return *ret_network;
 		r = nbd_handshake_step(h, err);
@@ -301,7 +302,7 @@ int nbd_connect(const struct nbd_address *address, const char *export_name,
 				    address->text, export_name);
 	*ret = h->export;
 	if (!ret_fd) {
-		say_goodbye(&at);
+		connect_say_goodbye(&at);
 		return 0;
 	}
 	if (fcntl(fd, F_SETFL, 0) < 0)

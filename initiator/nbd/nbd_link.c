@@ -84,8 +84,8 @@ static void note(struct nbd_link *link, const char *what)
 
 /* ---- requests ---- */
 
-static void finish(struct nbd_link *link, struct nbd_link_request *r, int error,
-		   const void *data)
+static void link_finish(struct nbd_link *link, struct nbd_link_request *r,
+			int error, const void *data)
 {
 	uint8_t place = (uint8_t)(r->cookie & (NBD_LINK_REQUESTS - 1));
 
@@ -104,7 +104,7 @@ static void fail_all(struct nbd_link *link)
 	TAILQ_CONCAT(&failed, &link->waiting, entry);
 	while ((r = TAILQ_FIRST(&failed))) {
 		TAILQ_REMOVE(&failed, r, entry);
-		finish(link, r, -EIO, NULL);
+		link_finish(link, r, -EIO, NULL);
 	}
 }
 
@@ -136,7 +136,7 @@ void nbd_link_submit(struct nbd_link *link, struct nbd_link_request *r)
 	nbd_request_encode(&r->wire, r->type, r->flags, r->cookie, r->offset,
 			   r->length);
 	if (link->state == FAILED || link->state == TIMED_OUT) {
-		finish(link, r, -EIO, NULL);
+		link_finish(link, r, -EIO, NULL);
 		return;
 	}
 	if (link->state == DOWN && link->dead_at_ms == NEVER)
@@ -374,7 +374,7 @@ static void account(struct nbd_link *link, size_t n)
 	}
 }
 
-static void say_goodbye(int fd)
+static void link_say_goodbye(int fd)
 {
 	struct nbd_wire_request bye;
 
@@ -396,7 +396,7 @@ static bool change_over(struct nbd_link *link)
 		return true;
 	if (!TAILQ_EMPTY(&link->sent))
 		return false;
-	say_goodbye(link->fd);
+	link_say_goodbye(link->fd);
 	link->fd = take_fd(&link->next_fd);
 	link->have = 0;
 	link->blocked = false;
@@ -487,7 +487,7 @@ static int64_t take_reply(struct nbd_link *link, const uint8_t *at,
 	if (!reply.error)
 		count(link, r);
 	TAILQ_REMOVE(&link->sent, r, entry);
-	finish(link, r, reply.error, at + sizeof(wire));
+	link_finish(link, r, reply.error, at + sizeof(wire));
 	return size;
 }
 
@@ -516,7 +516,7 @@ static bool take_replies(struct nbd_link *link)
 	return true;
 }
 
-static void receive(struct nbd_link *link)
+static void link_receive(struct nbd_link *link)
 {
 	for (;;) {
 		uint32_t space = RECEIVE_SIZE - link->have;
@@ -590,7 +590,7 @@ void nbd_link_run(struct nbd_link *link, const struct pollfd *fds)
 		if (fds[0].revents & POLLOUT)
 			link->blocked = false;
 		if (fds[0].revents & (POLLIN | POLLHUP | POLLERR))
-			receive(link);
+			link_receive(link);
 	}
 	if (fds[1].revents)
 		connector_ready(link);
@@ -683,7 +683,7 @@ void nbd_link_free(struct nbd_link *link)
 		return;
 	nbd_connector_free(link->connector);
 	if (link->fd >= 0)
-		say_goodbye(link->fd);
+		link_say_goodbye(link->fd);
 	nbd_socket_reset(link->next_fd);
 	if (link->received)
 		(void)munmap(link->received, RECEIVE_SIZE);

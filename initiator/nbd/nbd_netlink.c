@@ -14,7 +14,7 @@
  * Map an error: libnl's codes are its own; those of the kernel's answers map
  * back.
  */
-static int errno_of(int nl)
+static int netlink_errno_of(int nl)
 {
 	switch (-nl) {
 	case NLE_BUSY: return EBUSY;
@@ -49,7 +49,7 @@ static int open_family(struct nl_sock **ret, int *ret_family, struct error *err)
 		return error_set(err, ENOMEM, "no memory for netlink");
 	r = genl_connect(sock);
 	if (r < 0)
-		return error_set(err, errno_of(r), "netlink: %s",
+		return error_set(err, netlink_errno_of(r), "netlink: %s",
 				 nl_geterror(r));
 	r = genl_ctrl_resolve(sock, NBD_GENL_FAMILY_NAME);
 	if (r < 0)
@@ -82,14 +82,15 @@ static int start(uint8_t command, struct nl_sock **ret_sock,
 }
 
 /* Send @msg, which is taken, as nl_send_sync() does. */
-static int finish(struct nl_sock *sock, struct nl_msg *msg, const char *what,
-		  struct error *err)
+static int netlink_finish(struct nl_sock *sock, struct nl_msg *msg,
+			  const char *what, struct error *err)
 {
 	int r = nl_send_sync(sock, msg);
 
 	if (r < 0)
-		return error_set(err, errno_of(r), "kernel NBD client: %s: %s",
-				 what, nl_geterror(r));
+		return error_set(err, netlink_errno_of(r),
+				 "kernel NBD client: %s: %s", what,
+				 nl_geterror(r));
 	return 0;
 }
 
@@ -159,7 +160,7 @@ int nbd_netlink_connect(const struct nbd_netlink_device *device,
 	if (nl_socket_modify_cb(sock, NL_CB_VALID, NL_CB_CUSTOM, take_index,
 				&index) < 0)
 		return error_set(err, EIO, "netlink: no callback");
-	r = finish(sock, take_ptr(msg), "connect", err);
+	r = netlink_finish(sock, take_ptr(msg), "connect", err);
 	if (r < 0)
 		return r;
 	if (index < 0)
@@ -179,7 +180,7 @@ int nbd_netlink_disconnect(unsigned index, struct error *err)
 		return r;
 	if (nla_put_u32(msg, NBD_ATTR_INDEX, index) < 0)
 		return error_set(err, ENOMEM, "no memory for netlink");
-	r = finish(sock, take_ptr(msg), "disconnect", err);
+	r = netlink_finish(sock, take_ptr(msg), "disconnect", err);
 	return r == -EINVAL || r == -ENODEV ? 0 : r; /* not connected */
 }
 
@@ -208,7 +209,7 @@ int nbd_netlink_reconnect(unsigned index,
 		return r;
 	if (put_sockets(msg, device->sockets, device->n_sockets) < 0)
 		return error_set(err, ENOMEM, "no memory for netlink");
-	return finish(sock, take_ptr(msg), "reconnect", err);
+	return netlink_finish(sock, take_ptr(msg), "reconnect", err);
 }
 
 int nbd_netlink_resize(unsigned index, const char *backend, uint64_t size,
@@ -222,5 +223,5 @@ int nbd_netlink_resize(unsigned index, const char *backend, uint64_t size,
 		return r;
 	if (nla_put_u64(msg, NBD_ATTR_SIZE_BYTES, size) < 0)
 		return error_set(err, ENOMEM, "no memory for netlink");
-	return finish(sock, take_ptr(msg), "resize", err);
+	return netlink_finish(sock, take_ptr(msg), "resize", err);
 }

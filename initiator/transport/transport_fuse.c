@@ -60,7 +60,7 @@ static int places_of(const struct attachment *a, struct places *p,
 	return 0;
 }
 
-static int probe(struct error *err)
+static int fuse_probe(struct error *err)
 {
 	auto_close int fd = open("/dev/fuse", O_RDWR | O_CLOEXEC);
 
@@ -157,7 +157,7 @@ static int bring_up(struct attachment *a, const struct places *p, int log_fd,
 	return expect(control, NBD_PROGRAM_MOUNTED, err);
 }
 
-static int attach(struct attachment *a, struct error *err)
+static int fuse_attach(struct attachment *a, struct error *err)
 {
 	struct record *r = &a->record;
 	struct places p;
@@ -251,7 +251,7 @@ static int unmount(const struct places *p, bool alive, struct error *err)
 	}
 }
 
-static int detach(struct attachment *a, struct error *err)
+static int fuse_detach(struct attachment *a, struct error *err)
 {
 	struct record *r = &a->record;
 	char device[DEVICE_PATH_MAX];
@@ -305,7 +305,7 @@ static int check_state(const struct places *p, bool *ret_dead,
 	return error_set(err, EIO, "%s", text);
 }
 
-static int check(struct attachment *a, bool *ret_dead, struct error *err)
+static int fuse_check(struct attachment *a, bool *ret_dead, struct error *err)
 {
 	struct record *r = &a->record;
 	struct places p;
@@ -325,7 +325,7 @@ static int check(struct attachment *a, bool *ret_dead, struct error *err)
 	return check_state(&p, ret_dead, err);
 }
 
-static int resize(struct attachment *a, uint64_t size, struct error *err)
+static int fuse_resize(struct attachment *a, uint64_t size, struct error *err)
 {
 	struct places p;
 	int status = places_of(a, &p, err);
@@ -344,9 +344,9 @@ static int resize(struct attachment *a, uint64_t size, struct error *err)
 
 const struct transport transport_fuse = {
 	.name = "fuse",
-	.probe = probe,
-	.attach = attach,
-	.detach = detach,
-	.check = check,
-	.resize = resize,
+	.probe = fuse_probe,
+	.attach = fuse_attach,
+	.detach = fuse_detach,
+	.check = fuse_check,
+	.resize = fuse_resize,
 };

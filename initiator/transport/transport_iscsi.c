@@ -113,7 +113,7 @@ static bool daemon_listens(void)
 	return false;
 }
 
-static int probe(struct error *err)
+static int iscsi_probe(struct error *err)
 {
 	static const char *const version[] = {"iscsiadm", "--version", NULL};
 	static const char *const modprobe[] = {"modprobe", "-q", "iscsi_tcp",
@@ -308,7 +308,7 @@ static int check_disk(const struct record *r, const struct iscsi_disk *disk,
 	return 0;
 }
 
-static int attach(struct attachment *a, struct error *err)
+static int iscsi_attach(struct attachment *a, struct error *err)
 {
 	struct iscsi_disk disk;
 	int r = login(a, err);
@@ -363,7 +363,7 @@ static int end_session(const struct attachment *a, struct error *err)
 	return logout(session.id, err);
 }
 
-static int detach(struct attachment *a, struct error *err)
+static int iscsi_detach(struct attachment *a, struct error *err)
 {
 	/* With it go the node records that are bound to it. */
 	const char *const argv[] = {"iscsiadm", "-m", "iface",  "-I",
@@ -377,7 +377,7 @@ static int detach(struct attachment *a, struct error *err)
 	return r;
 }
 
-static int check(struct attachment *a, bool *ret_dead, struct error *err)
+static int iscsi_check(struct attachment *a, bool *ret_dead, struct error *err)
 {
 	struct iscsi_session session;
 	struct iscsi_disk disk;
@@ -401,7 +401,7 @@ static int check(struct attachment *a, bool *ret_dead, struct error *err)
 	return 0;
 }
 
-static int resize(struct attachment *a, uint64_t size, struct error *err)
+static int iscsi_resize(struct attachment *a, uint64_t size, struct error *err)
 {
 	struct iscsi_session session;
 	struct iscsi_disk disk;
@@ -429,9 +429,9 @@ static int resize(struct attachment *a, uint64_t size, struct error *err)
 const struct transport transport_iscsi = {
 	.name = "iscsi",
 	.iscsi = true,
-	.probe = probe,
-	.attach = attach,
-	.detach = detach,
-	.check = check,
-	.resize = resize,
+	.probe = iscsi_probe,
+	.attach = iscsi_attach,
+	.detach = iscsi_detach,
+	.check = iscsi_check,
+	.resize = iscsi_resize,
 };

@@ -9,7 +9,7 @@
 #include "initiator/device/loopdev.h"
 #include "initiator/transport/transport.h"
 
-static int attach(struct attachment *a, struct error *err)
+static int loop_attach(struct attachment *a, struct error *err)
 {
 	struct record *r = &a->record;
 	struct stat st;
@@ -33,7 +33,7 @@ static int attach(struct attachment *a, struct error *err)
 	return loopdev_attach(fd, a->tag, r->read_only, false, r->device, err);
 }
 
-static int detach(struct attachment *a, struct error *err)
+static int loop_detach(struct attachment *a, struct error *err)
 {
 	char device[DEVICE_PATH_MAX];
 	int r;
@@ -46,7 +46,7 @@ static int detach(struct attachment *a, struct error *err)
 	return r;
 }
 
-static int check(struct attachment *a, bool *ret_dead, struct error *err)
+static int loop_check(struct attachment *a, bool *ret_dead, struct error *err)
 {
 	char device[DEVICE_PATH_MAX];
 	uint64_t size;
@@ -70,7 +70,7 @@ static int check(struct attachment *a, bool *ret_dead, struct error *err)
 	return 0;
 }
 
-static int resize(struct attachment *a, uint64_t size, struct error *err)
+static int loop_resize(struct attachment *a, uint64_t size, struct error *err)
 {
 	struct stat st;
 
@@ -91,8 +91,8 @@ const struct transport transport_loop = {
 	.name = "loop",
 	.local = true,
 	.probe = loopdev_probe,
-	.attach = attach,
-	.detach = detach,
-	.check = check,
-	.resize = resize,
+	.attach = loop_attach,
+	.detach = loop_detach,
+	.check = loop_check,
+	.resize = loop_resize,
 };

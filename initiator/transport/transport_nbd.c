@@ -26,7 +26,7 @@
 #define GONE_TIMEOUT_MS     5000
 #define CONNECTIONS_MAX     16
 
-static int probe(struct error *err)
+static int nbd_probe(struct error *err)
 {
 	static const char *const argv[] = {"modprobe", "-q", "nbd", NULL};
 	struct process_result result;
@@ -146,7 +146,7 @@ static int find(const struct attachment *a, char *ret_device)
 	return r;
 }
 
-static int attach(struct attachment *a, struct error *err)
+static int nbd_attach(struct attachment *a, struct error *err)
 {
 	struct record *r = &a->record;
 	auto_cleanup(sockets_close) struct sockets s = {.count = 0};
@@ -172,7 +172,7 @@ static int attach(struct attachment *a, struct error *err)
 	return 0;
 }
 
-static int detach(struct attachment *a, struct error *err)
+static int nbd_detach(struct attachment *a, struct error *err)
 {
 	char device[DEVICE_PATH_MAX];
 	unsigned index;
@@ -197,7 +197,7 @@ static int detach(struct attachment *a, struct error *err)
 	return 0;
 }
 
-static int check(struct attachment *a, bool *ret_dead, struct error *err)
+static int nbd_check(struct attachment *a, bool *ret_dead, struct error *err)
 {
 	*ret_dead = true;
 	if (find(a, a->record.device) < 0)
@@ -279,7 +279,7 @@ static int resize_device(struct attachment *a, unsigned index, uint64_t size,
 			 r->device);
 }
 
-static int resize(struct attachment *a, uint64_t size, struct error *err)
+static int nbd_resize(struct attachment *a, uint64_t size, struct error *err)
 {
 	struct nbd_connect_options options = {
 		.timeout_ms = CONNECT_TIMEOUT_MS,
@@ -314,10 +314,10 @@ static int resize(struct attachment *a, uint64_t size, struct error *err)
 
 const struct transport transport_nbd = {
 	.name = "nbd",
-	.probe = probe,
-	.attach = attach,
-	.detach = detach,
-	.check = check,
-	.resize = resize,
+	.probe = nbd_probe,
+	.attach = nbd_attach,
+	.detach = nbd_detach,
+	.check = nbd_check,
+	.resize = nbd_resize,
 	.mend = mend,
 };
