@@ -1,4 +1,4 @@
-TARGET_NBD := target/export/export_stats.c target/nbd/nbd_conn.c target/nbd/nbd_export_open.c target/nbd/nbd_handshake.c \
+TARGET_NBD := target/export/export_stats.c target/nbd/nbd_catch_up.c target/nbd/nbd_conn.c target/nbd/nbd_export_open.c target/nbd/nbd_handshake.c \
   target/nbd/nbd_io.c target/nbd/nbd_proto.c \
   target/nbd/nbd_session.c target/net/tls.c
 SYSTEM_TESTS += tests/system/nbd_tls.sh tests/system/wire_gone.sh

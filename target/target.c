@@ -340,8 +340,8 @@ static unsigned loops_default(void)
 	return cores < LOOPS_DEFAULT_MAX ? (unsigned)cores : LOOPS_DEFAULT_MAX;
 }
 
-static int options_check(const struct target_options *options,
-			 struct error *err)
+static int target_options_check(const struct target_options *options,
+				struct error *err)
 {
 	if (options->peer_timeout_s > TARGET_PEER_TIMEOUT_MAX_S)
 		return error_set(err, EINVAL,
@@ -380,7 +380,7 @@ int target_new(const struct target_options *options, struct target **ret,
 {
 	unsigned n = options->loops ?: loops_default();
 	struct target *target;
-	int r = options_check(options, err);
+	int r = target_options_check(options, err);
 
 	if (r < 0)
 		return r;

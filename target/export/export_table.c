@@ -75,7 +75,7 @@ static void withdrawn_forget(struct export_table *table)
 	export_entry_put(table, oldest);
 }
 
-static bool same_unit(const struct unit *a, const struct unit *b)
+static bool export_same_unit(const struct unit *a, const struct unit *b)
 {
 	return memcmp(a->uuid, b->uuid, sizeof(a->uuid)) == 0 &&
 	       a->block_size == b->block_size &&
@@ -93,7 +93,7 @@ static bool user_ok(const struct export_entry *entry,
 	       now->read_only == user->export->read_only &&
 	       export_same_lun(now, user) &&
 	       (!user->scsi_target ||
-		same_unit(&now->unit, &user->export->unit)) &&
+		export_same_unit(&now->unit, &user->export->unit)) &&
 	       initiators_admit(&now->initiators, &user->peer);
 }
 

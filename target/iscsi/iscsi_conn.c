@@ -26,7 +26,7 @@ static uint8_t *payload_at(const struct iscsi_conn *conn)
 }
 
 /* conn_ops.payload_came */
-static void conn_payload_came(struct conn *base, uint32_t n)
+static void iscsi_conn_payload_came(struct conn *base, uint32_t n)
 {
 	struct iscsi_conn *conn = iscsi_conn_of(base);
 
@@ -39,7 +39,7 @@ static void conn_payload_came(struct conn *base, uint32_t n)
 }
 
 /* Take the payload's bytes that are in the buffer. */
-static bool payload_take(struct iscsi_conn *conn)
+static bool iscsi_payload_take(struct iscsi_conn *conn)
 {
 	struct receiver *in = &conn->base.in;
 	uint32_t there = in->end - in->start;
@@ -49,12 +49,12 @@ static bool payload_take(struct iscsi_conn *conn)
 		return false;
 	memcpy(payload_at(conn), in->data + in->start, n);
 	in->start += n;
-	conn_payload_came(&conn->base, n);
+	iscsi_conn_payload_came(&conn->base, n);
 	return !conn->writing;
 }
 
 /* Where the next bytes go: a long payload is received where it belongs. */
-static void payload_set(struct iscsi_conn *conn)
+static void iscsi_payload_set(struct iscsi_conn *conn)
 {
 	struct iovec *payload = &conn->base.payload;
 
@@ -89,7 +89,8 @@ static bool on_end(struct iscsi_conn *conn, const struct iscsi_event *event)
 }
 
 /* True: feed on. False: more bytes are needed, or the end has come. */
-static bool on_event(struct iscsi_conn *conn, const struct iscsi_event *event)
+static bool iscsi_on_event(struct iscsi_conn *conn,
+			   const struct iscsi_event *event)
 {
 	switch (event->type) {
 	case ISCSI_EVENT_MORE: return event->again;
@@ -116,7 +117,7 @@ static bool on_event(struct iscsi_conn *conn, const struct iscsi_event *event)
 
 /* ---- feeding ---- */
 
-static bool conn_has_room(const struct iscsi_conn *conn)
+static bool iscsi_conn_has_room(const struct iscsi_conn *conn)
 {
 	return iscsi_io_room(conn) && !iscsi_session_full(&conn->session);
 }
@@ -128,38 +129,38 @@ static bool feed_step(struct iscsi_conn *conn)
 	struct iscsi_event event;
 
 	if (conn->writing)
-		return payload_take(conn);
+		return iscsi_payload_take(conn);
 	if (receiver_is_empty(in) && !conn->session.in_payload)
 		return false;
-	if (!conn_has_room(conn))
+	if (!iscsi_conn_has_room(conn))
 		return false; /* conn_settle() goes on */
 	in->start += (uint32_t)iscsi_session_feed(&conn->session,
 						  in->data + in->start,
 						  in->end - in->start, &event);
-	return on_event(conn, &event);
+	return iscsi_on_event(conn, &event);
 }
 
 /* conn_ops.feed */
-static bool conn_feed(struct conn *base)
+static bool iscsi_conn_feed(struct conn *base)
 {
 	struct iscsi_conn *conn = iscsi_conn_of(base);
 
 	while (base->phase == CONN_OPEN && !base->paused && feed_step(conn))
 		;
-	payload_set(conn);
+	iscsi_payload_set(conn);
 	if (!iscsi_session_all_sent(&conn->session))
 		conn_touch(base);
-	return conn_has_room(conn);
+	return iscsi_conn_has_room(conn);
 }
 
 /* conn_ops.may_stream */
-static bool conn_may_stream(const struct conn *base)
+static bool iscsi_conn_may_stream(const struct conn *base)
 {
 	return ((const struct iscsi_conn *)base)->nexus != NULL;
 }
 
 /* conn_ops.hung_up; its commands are gone with it (RFC 7143 6.3.6) */
-static void conn_hung_up(struct conn *base)
+static void iscsi_conn_hung_up(struct conn *base)
 {
 	conn_kill(base);
 }
@@ -167,7 +168,7 @@ static void conn_hung_up(struct conn *base)
 /* ---- sending ---- */
 
 /* conn_ops.gather */
-static bool conn_gather(struct conn *base, struct msghdr *message)
+static bool iscsi_conn_gather(struct conn *base, struct msghdr *message)
 {
 	struct iscsi_conn *conn = iscsi_conn_of(base);
 
@@ -181,7 +182,7 @@ static bool conn_gather(struct conn *base, struct msghdr *message)
 }
 
 /* conn_ops.sent */
-static void conn_sent(struct conn *base)
+static void iscsi_conn_sent(struct conn *base)
 {
 	struct iscsi_conn *conn = iscsi_conn_of(base);
 
@@ -191,7 +192,7 @@ static void conn_sent(struct conn *base)
 /* ---- life ---- */
 
 /* Nothing was heard for one period: ask; for two: it is gone. */
-static void conn_look(struct iscsi_conn *conn)
+static void iscsi_conn_look(struct iscsi_conn *conn)
 {
 	struct conn *base = &conn->base;
 	const bool heard = base->received != conn->heard;
@@ -207,16 +208,16 @@ static void conn_look(struct iscsi_conn *conn)
 }
 
 /* conn_ops.tick */
-static void conn_tick(struct conn *base)
+static void iscsi_conn_tick(struct conn *base)
 {
 	if (base->paused)
 		iscsi_conn_commit(iscsi_conn_of(base));
 	else
-		conn_look(iscsi_conn_of(base));
+		iscsi_conn_look(iscsi_conn_of(base));
 }
 
 /* conn_ops.is_due */
-static bool conn_is_due(const struct conn *base)
+static bool iscsi_conn_is_due(const struct conn *base)
 {
 	const struct iscsi_conn *conn = (const struct iscsi_conn *)base;
 
@@ -225,7 +226,7 @@ static bool conn_is_due(const struct conn *base)
 }
 
 /* All connections of the target end, this one too (RFC 7143 11.5.1). */
-static void conn_cold_reset(struct iscsi_conn *conn)
+static void iscsi_conn_cold_reset(struct iscsi_conn *conn)
 {
 	conn->cold_reset = false;
 	iscsi_target_revoke(conn->target);
@@ -235,7 +236,7 @@ static void conn_cold_reset(struct iscsi_conn *conn)
  * All is answered. When the peer is told that the session is over, it is: it
  * may come back at once and look.
  */
-static void conn_goodbye(struct iscsi_conn *conn)
+static void iscsi_conn_goodbye(struct iscsi_conn *conn)
 {
 	iscsi_conn_leave(&conn->base);
 	iscsi_session_goodbye(&conn->session);
@@ -243,20 +244,20 @@ static void conn_goodbye(struct iscsi_conn *conn)
 }
 
 /* conn_ops.settle */
-static void conn_after_send(struct conn *base)
+static void iscsi_conn_after_send(struct conn *base)
 {
 	struct iscsi_conn *conn = iscsi_conn_of(base);
 
-	if (base->phase == CONN_LOGOUT && !conn_is_due(base) &&
+	if (base->phase == CONN_LOGOUT && !iscsi_conn_is_due(base) &&
 	    conn->n_ios == 0)
-		conn_goodbye(conn);
+		iscsi_conn_goodbye(conn);
 	if (conn->cold_reset && !base->sending &&
 	    iscsi_session_all_sent(&conn->session))
-		conn_cold_reset(conn);
+		iscsi_conn_cold_reset(conn);
 }
 
 /* conn_ops.forget */
-static void conn_forget(struct conn *base)
+static void iscsi_conn_forget(struct conn *base)
 {
 	struct iscsi_conn *conn = iscsi_conn_of(base);
 
@@ -266,7 +267,7 @@ static void conn_forget(struct conn *base)
 }
 
 /* conn_ops.stop */
-static void conn_stop(struct conn *base)
+static void iscsi_conn_stop(struct conn *base)
 {
 	struct iscsi_conn *conn = iscsi_conn_of(base);
 
@@ -275,7 +276,7 @@ static void conn_stop(struct conn *base)
 }
 
 /* conn_ops.grow; the unit is the table's affair */
-static void conn_grow(struct conn *base, const char *name, uint64_t size)
+static void iscsi_conn_grow(struct conn *base, const char *name, uint64_t size)
 {
 	for (struct iscsi_conn_lun *lun = iscsi_conn_of(base)->luns; lun;
 	     lun = lun->next)
@@ -311,7 +312,7 @@ static void portal_format(struct iscsi_conn *conn)
 }
 
 /* conn_ops.init */
-static int conn_init(struct conn *base)
+static int iscsi_conn_init(struct conn *base)
 {
 	struct iscsi_conn *conn = iscsi_conn_of(base);
 
@@ -328,7 +329,7 @@ static int conn_init(struct conn *base)
 }
 
 /* conn_ops.done */
-static void conn_done(struct conn *base)
+static void iscsi_conn_done(struct conn *base)
 {
 	struct iscsi_conn *conn = iscsi_conn_of(base);
 
@@ -346,38 +347,38 @@ static void conn_done(struct conn *base)
 	explicit_bzero(&conn->secrets, sizeof(conn->secrets));
 }
 
-static const struct conn_ops conn_ops = {
+static const struct conn_ops iscsi_conn_ops = {
 	.name = "iscsi",
 	.size = sizeof(struct iscsi_conn),
 	.receive_size = RECEIVE_SIZE,
 	.open_timeout_ms = ISCSI_LOGIN_TIMEOUT_MS,
 	.open_late = "its login takes too long",
 	.open_many = "too many connections have yet to log in",
-	.init = conn_init,
-	.done = conn_done,
-	.feed = conn_feed,
-	.may_stream = conn_may_stream,
-	.payload_came = conn_payload_came,
+	.init = iscsi_conn_init,
+	.done = iscsi_conn_done,
+	.feed = iscsi_conn_feed,
+	.may_stream = iscsi_conn_may_stream,
+	.payload_came = iscsi_conn_payload_came,
 	.owes_payload = iscsi_io_owes_payload,
-	.hung_up = conn_hung_up,
-	.gather = conn_gather,
-	.sent = conn_sent,
+	.hung_up = iscsi_conn_hung_up,
+	.gather = iscsi_conn_gather,
+	.sent = iscsi_conn_sent,
 	.retry = iscsi_io_retry,
 	.give_up = iscsi_io_give_up,
-	.settle = conn_after_send,
-	.tick = conn_tick,
-	.is_due = conn_is_due,
-	.forget = conn_forget,
+	.settle = iscsi_conn_after_send,
+	.tick = iscsi_conn_tick,
+	.is_due = iscsi_conn_is_due,
+	.forget = iscsi_conn_forget,
 	.leave = iscsi_conn_leave,
 	.is_called = iscsi_conn_is_called,
-	.grow = conn_grow,
-	.stop = conn_stop,
+	.grow = iscsi_conn_grow,
+	.stop = iscsi_conn_stop,
 };
 
 void iscsi_service_init(struct iscsi_service *service, struct loop *loop,
 			struct export_table *exports, struct iscsi_table *table)
 {
-	conn_service_init(&service->base, &conn_ops, loop, exports);
+	conn_service_init(&service->base, &iscsi_conn_ops, loop, exports);
 	service->table = table;
 	service->ping_ms = ISCSI_PING_MS;
 }

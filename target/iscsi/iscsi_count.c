@@ -34,7 +34,7 @@ static enum export_op op_of(uint8_t opcode)
 	}
 }
 
-static uint64_t bytes_of(enum export_op op, const struct scsi_task *scsi)
+static uint64_t count_bytes_of(enum export_op op, const struct scsi_task *scsi)
 {
 	switch (op) {
 	case EXPORT_OP_READ:
@@ -54,7 +54,7 @@ void iscsi_io_count(const struct iscsi_io *io)
 
 	if (!lun)
 		return; /* of no unit that the session sees */
-	export_stats_note(&lun->use.stats, op, bytes_of(op, scsi),
+	export_stats_note(&lun->use.stats, op, count_bytes_of(op, scsi),
 			  clock_ns() - io->start_ns,
 			  scsi->status != SCSI_GOOD &&
 				  scsi->status != SCSI_CONDITION_MET);

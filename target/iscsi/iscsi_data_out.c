@@ -13,11 +13,6 @@
 #define STATUS_TASK_SET_FULL   0x28
 #define KEY_ABORTED_COMMAND    0x0b /* SPC-4 4.5.6 */
 
-static uint32_t min(uint32_t a, uint32_t b)
-{
-	return a < b ? a : b;
-}
-
 /* ---- the table of tasks ---- */
 
 static struct iscsi_task **row(const struct iscsi_session *session,

@@ -15,11 +15,6 @@
 
 #define STATUS_GOOD 0x00 /* SAM-5 5.3.1 */
 
-static uint32_t min(uint32_t a, uint32_t b)
-{
-	return a < b ? a : b;
-}
-
 static bool has_room(const struct iscsi_batch *batch)
 {
 	return batch->used + HEAD_ROOM <= ISCSI_BATCH_HEADS &&

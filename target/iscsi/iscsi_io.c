@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "target/iscsi/iscsi_conn_internal.h"
 
-static void io_done(struct scsi_task *scsi);
+static void iscsi_io_done(struct scsi_task *scsi);
 
 static struct iscsi_io *io_new(struct iscsi_conn *conn)
 {
@@ -215,7 +215,7 @@ void iscsi_io_end(struct iscsi_io *io)
 		io_answer(io);
 }
 
-static void io_done(struct scsi_task *scsi)
+static void iscsi_io_done(struct scsi_task *scsi)
 {
 	struct iscsi_io *io = container_of(scsi, struct iscsi_io, scsi);
 
@@ -284,7 +284,7 @@ static void scsi_fill(struct iscsi_io *io, const struct iscsi_event *event)
 	scsi->attribute = (enum scsi_attribute)pdu->command.attribute;
 	scsi->expected_out = io->task.expected_out;
 	scsi->expected_in = io->task.expected_in;
-	scsi->done = io_done;
+	scsi->done = iscsi_io_done;
 	scsi_task_parse(scsi);
 	path_device(io->conn, scsi->path);
 }

@@ -74,8 +74,8 @@ static bool transit_ok(const struct iscsi_pdu *pdu)
  * Check that fixed fields stayed as they were, and others are possible at all
  * (11.12).
  */
-static enum iscsi_login_status header_check(struct iscsi_login *login,
-					    const struct iscsi_pdu *pdu)
+static enum iscsi_login_status login_header_check(struct iscsi_login *login,
+						  const struct iscsi_pdu *pdu)
 {
 	if (!login->begun) {
 		enum iscsi_login_status status = first_check(login, pdu);
@@ -333,7 +333,7 @@ static enum iscsi_login_status pdu_take(struct step *step, const void *data)
 {
 	struct iscsi_login *login = step->login;
 	const struct iscsi_pdu *pdu = step->pdu;
-	enum iscsi_login_status status = header_check(login, pdu);
+	enum iscsi_login_status status = login_header_check(login, pdu);
 	int r;
 
 	if (status != ISCSI_LOGIN_OK)

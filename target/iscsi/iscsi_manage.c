@@ -48,7 +48,7 @@ static void forget_hit(struct iscsi_task *task, void *context)
 		iscsi_io_forget(io);
 }
 
-static void reset_done(struct scsi_reset *reset)
+static void lun_reset_done(struct scsi_reset *reset)
 {
 	struct iscsi_conn_reset *done = container_of(
 		reset, struct iscsi_conn_reset, reset);
@@ -81,7 +81,7 @@ static void reset_start(struct iscsi_conn *conn, const struct iscsi_pdu *pdu,
 	reset->conn = conn;
 	reset->itt = pdu->itt;
 	reset->cold = pdu->task.function == ISCSI_COLD_RESET;
-	reset->reset.done = reset_done;
+	reset->reset.done = lun_reset_done;
 	conn->base.active++;
 	conn->n_resets++;
 	iscsi_session_each_task(&conn->session, forget_hit, &hit);

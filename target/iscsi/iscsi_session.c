@@ -38,7 +38,7 @@ bool iscsi_session_full(const struct iscsi_session *session)
 
 /* ---- verdicts ---- */
 
-static void event_more(struct iscsi_event *ret, size_t need)
+static void event_set_more(struct iscsi_event *ret, size_t need)
 {
 	ret->type = ISCSI_EVENT_MORE;
 	ret->need = need;
@@ -52,8 +52,8 @@ static void end(struct iscsi_session *session, struct iscsi_event *ret,
 	ret->why = why;
 }
 
-static void session_drop(struct iscsi_session *session, struct iscsi_event *ret,
-			 const char *why)
+static void iscsi_session_drop(struct iscsi_session *session,
+			       struct iscsi_event *ret, const char *why)
 {
 	end(session, ret, ISCSI_EVENT_DROP, why);
 }
@@ -82,7 +82,9 @@ static void login_pdu(struct iscsi_session *session, const void *data,
 		iscsi_say_login(session);
 		end(session, ret, ISCSI_EVENT_CLOSE, login->why);
 		break;
-	case ISCSI_LOGIN_DROP: session_drop(session, ret, login->why); break;
+	case ISCSI_LOGIN_DROP:
+		iscsi_session_drop(session, ret, login->why);
+		break;
 	}
 }
 
@@ -136,7 +138,8 @@ static bool in_order(struct iscsi_session *session, struct iscsi_event *ret)
 	case ORDER_NEXT: return true;
 	case ORDER_IGNORE: break;
 	case ORDER_GAP:
-		session_drop(session, ret, "a command number was left out");
+		iscsi_session_drop(session, ret,
+				   "a command number was left out");
 		break;
 	}
 	return false;
@@ -330,8 +333,8 @@ static size_t feed_payload(struct iscsi_session *session, const uint8_t *data,
 						      data, skip);
 		session->payload_skip -= (uint32_t)skip;
 		if (session->payload_skip > 0 || trailer > 0) {
-			event_more(ret,
-				   session->payload_skip > 0 ? 1 : trailer);
+			event_set_more(ret,
+				       session->payload_skip > 0 ? 1 : trailer);
 			return skip;
 		}
 		data += skip;
@@ -340,11 +343,11 @@ static size_t feed_payload(struct iscsi_session *session, const uint8_t *data,
 		skip = 0;
 	}
 	if (length < trailer) {
-		event_more(ret, trailer);
+		event_set_more(ret, trailer);
 		return skip;
 	}
 	session->in_payload = false;
-	event_more(ret, ISCSI_BHS_SIZE);
+	event_set_more(ret, ISCSI_BHS_SIZE);
 	if (iscsi_payload_end(session,
 			      data_ok(session, session->payload_crc, data))) {
 		ret->type = ISCSI_EVENT_READY;
@@ -369,7 +372,7 @@ static void payload_pdu(struct iscsi_session *session, const uint8_t *data,
 	}
 	why = iscsi_take_data_out(session);
 	if (why) {
-		session_drop(session, ret, why);
+		iscsi_session_drop(session, ret, why);
 	} else if (!session->in_payload && iscsi_payload_end(session, true)) {
 		ret->type = ISCSI_EVENT_READY;
 		ret->task = session->payload_task;
@@ -404,11 +407,11 @@ static bool head_ok(struct iscsi_session *session, const uint8_t *data,
 	if (is_full(session) && session->params.header_digest &&
 	    !digest_ok(crc32c(0, data, covered), data + covered)) {
 		/* The next PDU can't be found (RFC 7143 7.7). */
-		session_drop(session, ret, "a header digest is wrong");
+		iscsi_session_drop(session, ret, "a header digest is wrong");
 		return false;
 	}
 	if (session->pdu.data_length > segment_max(session)) {
-		session_drop(session, ret, "more data than we take");
+		iscsi_session_drop(session, ret, "more data than we take");
 		return false;
 	}
 	return true;
@@ -423,7 +426,7 @@ static size_t feed_pdu(struct iscsi_session *session, const uint8_t *data,
 	iscsi_pdu_decode(&session->bhs, &session->pdu);
 	need = head_size(session);
 	if (length < need) {
-		event_more(ret, need);
+		event_set_more(ret, need);
 		return 0;
 	}
 	if (!head_ok(session, data, ret))
@@ -436,7 +439,7 @@ static size_t feed_pdu(struct iscsi_session *session, const uint8_t *data,
 	}
 	need += session->pdu.data_length + trailer_size(session);
 	if (length < need) {
-		event_more(ret, need);
+		event_set_more(ret, need);
 		return 0;
 	}
 	contiguous_pdu(session, data, ret);
@@ -465,6 +468,6 @@ size_t iscsi_session_feed(struct iscsi_session *session, const void *data,
 		consumed = feed_pdu(session, data, length, ret);
 	ret->again = consumed > 0 || in_payload != session->in_payload;
 	if (session->failed && ret->type != ISCSI_EVENT_DROP)
-		session_drop(session, ret, "no memory for an answer");
+		iscsi_session_drop(session, ret, "no memory for an answer");
 	return consumed;
 }

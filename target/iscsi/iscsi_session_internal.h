@@ -57,4 +57,9 @@ bool iscsi_payload_tells(const struct iscsi_session *session);
 void iscsi_payload_begin(struct iscsi_session *session, struct iscsi_task *task,
 			 uint32_t offset);
 
+static inline uint32_t min(uint32_t a, uint32_t b)
+{
+	return a < b ? a : b;
+}
+
 #endif

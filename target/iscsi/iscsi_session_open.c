@@ -290,17 +290,17 @@ static bool session_exists(void *context, const struct iscsi_login *login)
 	return iscsi_login_exists(iscsi_service_of(conn)->table, login->tsih);
 }
 
-static int list_each(void *context, const char *name)
+static int target_list_each(void *context, const char *name)
 {
 	return iscsi_session_list_add(context, name);
 }
 
-static int session_list(void *context, struct iscsi_session *session)
+static int target_list(void *context, struct iscsi_session *session)
 {
 	struct iscsi_conn *conn = context;
 
 	return iscsi_target_list(iscsi_service_of(conn)->table,
-				 &conn->base.peer, list_each, session);
+				 &conn->base.peer, target_list_each, session);
 }
 
 static void task_done(void *context, struct iscsi_task *task)
@@ -311,6 +311,6 @@ static void task_done(void *context, struct iscsi_task *task)
 
 const struct iscsi_session_ops iscsi_conn_session_ops = {
 	.login = {.find = session_find, .has_session = session_exists},
-	.list = session_list,
+	.list = target_list,
 	.task_done = task_done,
 };

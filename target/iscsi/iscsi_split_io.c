@@ -83,7 +83,7 @@ static bool is_plain(const struct scsi_task *scsi, bool *ret_writes)
 }
 
 /* Bytes that it moves, if it can be in parts; 0: it can't. */
-static uint32_t bytes_of(const struct iscsi_io *io, bool *ret_writes)
+static uint32_t split_bytes_of(const struct iscsi_io *io, bool *ret_writes)
 {
 	const struct scsi_task *scsi = &io->scsi;
 	uint32_t bytes;
@@ -98,7 +98,7 @@ int64_t iscsi_split_look(const struct iscsi_io *io)
 {
 	bool writes;
 
-	return bytes_of(io, &writes) >= PART_SIZE ? clock_ns() : 0;
+	return split_bytes_of(io, &writes) >= PART_SIZE ? clock_ns() : 0;
 }
 
 static void lun_measure(const struct iscsi_io *io, uint32_t bytes,
@@ -115,7 +115,7 @@ static void lun_measure(const struct iscsi_io *io, uint32_t bytes,
 void iscsi_split_measure(const struct iscsi_io *io, int64_t start_ns)
 {
 	bool writes;
-	uint32_t bytes = bytes_of(io, &writes);
+	uint32_t bytes = split_bytes_of(io, &writes);
 
 	if (io->scsi.status == SCSI_GOOD && bytes > 0)
 		lun_measure(io, bytes, start_ns);
@@ -183,7 +183,7 @@ static uint32_t part_size(uint32_t total)
 bool iscsi_split_plan(struct iscsi_io *io)
 {
 	bool writes = false;
-	uint32_t total = bytes_of(io, &writes);
+	uint32_t total = split_bytes_of(io, &writes);
 	struct iscsi_split *parts;
 
 	if (!is_wanted(io, total, writes))

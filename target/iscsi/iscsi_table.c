@@ -145,8 +145,8 @@ static struct scsi_unit_options unit_options(const struct target_export *spec)
 	return options;
 }
 
-static bool same_unit(const struct scsi_unit_options *a,
-		      const struct scsi_unit_options *b)
+static bool row_same_unit(const struct scsi_unit_options *a,
+			  const struct scsi_unit_options *b)
 {
 	return memcmp(a->uuid, b->uuid, sizeof(a->uuid)) == 0 &&
 	       a->block_size == b->block_size &&
@@ -227,7 +227,7 @@ static bool row_stays(const struct iscsi_row *row,
 	return row->lun == spec->scsi->lun &&
 	       strcmp(row->target->name, target) == 0 &&
 	       strcmp(row->target->tag, tag_of(spec)) == 0 &&
-	       same_unit(&row->options, &options);
+	       row_same_unit(&row->options, &options);
 }
 
 /* ---- an export takes its place ---- */

@@ -40,7 +40,7 @@ static void payload_add(struct nbd_conn *conn, uint32_t n)
  * The payload of conn->writing, from the buffer. True: all of it was there.
  * A short one is left until it is whole; a long one is taken as it comes.
  */
-static bool payload_take(struct nbd_conn *conn)
+static bool nbd_payload_take(struct nbd_conn *conn)
 {
 	struct receiver *in = &conn->base.in;
 	struct nbd_io *io = conn->writing;
@@ -58,7 +58,7 @@ static bool payload_take(struct nbd_conn *conn)
 }
 
 /* Where the next bytes go: a long payload is received where it belongs. */
-static void payload_set(struct nbd_conn *conn)
+static void nbd_payload_set(struct nbd_conn *conn)
 {
 	const struct nbd_io *io = conn->writing;
 	struct iovec *payload = &conn->base.payload;
@@ -70,13 +70,13 @@ static void payload_set(struct nbd_conn *conn)
 }
 
 /* conn_ops.payload_came */
-static void conn_payload_came(struct conn *base, uint32_t n)
+static void nbd_conn_payload_came(struct conn *base, uint32_t n)
 {
 	payload_add(nbd_conn_of(base), n);
 }
 
 /* conn_ops.owes_payload */
-static bool conn_owes_payload(struct conn *base)
+static bool nbd_conn_owes_payload(struct conn *base)
 {
 	return nbd_conn_of(base)->writing;
 }
@@ -90,8 +90,8 @@ static void on_wait(struct nbd_conn *conn)
 }
 
 /* True: feed on. False: more bytes are needed, or the end has come. */
-static bool on_event(struct nbd_conn *conn, const struct nbd_event *event,
-		     size_t consumed)
+static bool nbd_on_event(struct nbd_conn *conn, const struct nbd_event *event,
+			 size_t consumed)
 {
 	struct nbd_io *io;
 
@@ -127,7 +127,7 @@ static bool answer_is_due(const struct nbd_conn *conn)
 }
 
 /* conn_ops.feed */
-static bool conn_feed(struct conn *base)
+static bool nbd_conn_feed(struct conn *base)
 {
 	struct nbd_conn *conn = nbd_conn_of(base);
 	struct receiver *in = &base->in;
@@ -138,7 +138,7 @@ static bool conn_feed(struct conn *base)
 	conn->now_ns = clock_ns(); /* once for all that came together */
 	while (goes_on && base->phase == CONN_OPEN && !conn->stalled) {
 		if (conn->writing) {
-			goes_on = payload_take(conn);
+			goes_on = nbd_payload_take(conn);
 			continue;
 		}
 		if (receiver_is_empty(in) || conn->n_ios == NBD_CONN_REQUESTS ||
@@ -148,11 +148,11 @@ static bool conn_feed(struct conn *base)
 		n = nbd_session_feed(&conn->session, in->data + in->start,
 				     in->end - in->start, &event);
 		in->start += (uint32_t)n;
-		goes_on = on_event(conn, &event, n);
+		goes_on = nbd_on_event(conn, &event, n);
 	}
 	base->payload.iov_len = 0;
 	if (conn->writing)
-		payload_set(conn);
+		nbd_payload_set(conn);
 	if (conn->session.out.length > 0)
 		conn_touch(base);
 	return !conn->stalled && !answer_is_due(conn) &&
@@ -161,7 +161,7 @@ static bool conn_feed(struct conn *base)
 
 /* conn_ops.may_stream; in the handshake bytes behind STARTTLS would pass for
  * TLS */
-static bool conn_may_stream(const struct conn *base)
+static bool nbd_conn_may_stream(const struct conn *base)
 {
 	const struct nbd_conn *conn = (const struct nbd_conn *)base;
 
@@ -169,7 +169,7 @@ static bool conn_may_stream(const struct conn *base)
 }
 
 /* conn_ops.retry */
-static bool conn_retry(struct conn_wait *wait)
+static bool nbd_conn_retry(struct conn_wait *wait)
 {
 	struct nbd_conn *conn = container_of(wait, struct nbd_conn, wait);
 	struct nbd_io *io = take_ptr(conn->stalled);
@@ -186,31 +186,31 @@ static bool conn_retry(struct conn_wait *wait)
 /* ---- life ---- */
 
 /* conn_ops.hung_up; it may still take replies */
-static void conn_hung_up(struct conn *base)
+static void nbd_conn_hung_up(struct conn *base)
 {
 	conn_drain(base, CONN_DRAIN_TIMEOUT_MS);
 }
 
 /* conn_ops.tls_on */
-static void conn_tls_on(struct conn *base)
+static void nbd_conn_tls_on(struct conn *base)
 {
 	nbd_session_tls_on(&nbd_conn_of(base)->session);
 }
 
 /* conn_ops.tick */
-static void conn_tick(struct conn *base)
+static void nbd_conn_tick(struct conn *base)
 {
 	base->paused = false;
 }
 
 /* conn_ops.is_due */
-static bool conn_is_due(const struct conn *base)
+static bool nbd_conn_is_due(const struct conn *base)
 {
 	return base->active > 0;
 }
 
 /* conn_ops.forget */
-static void conn_forget(struct conn *base)
+static void nbd_conn_forget(struct conn *base)
 {
 	struct nbd_conn *conn = nbd_conn_of(base);
 
@@ -223,14 +223,24 @@ static void conn_forget(struct conn *base)
 		nbd_io_drop_replies(conn);
 }
 
+/* conn_ops.is_called */
+static bool nbd_conn_is_called(const struct conn *base)
+{
+	const struct nbd_conn *conn = (const struct nbd_conn *)base;
+
+	return conn_revoke_is_coming(&conn->export.revoke) ||
+	       export_table_is_asked(base->service->exports,
+				     &conn->export.user);
+}
+
 /* conn_ops.leave */
-static void conn_leave(struct conn *base)
+static void nbd_conn_leave(struct conn *base)
 {
 	conn_export_leave(&nbd_conn_of(base)->export);
 }
 
 /* conn_ops.grow */
-static void conn_grow(struct conn *base, const char *name, uint64_t size)
+static void nbd_conn_grow(struct conn *base, const char *name, uint64_t size)
 {
 	struct nbd_conn *conn = nbd_conn_of(base);
 
@@ -252,7 +262,7 @@ static enum nbd_tls tls_mode(const struct conn *base)
 }
 
 /* conn_ops.init */
-static int conn_init(struct conn *base)
+static int nbd_conn_init(struct conn *base)
 {
 	struct nbd_conn *conn = nbd_conn_of(base);
 	int r = nbd_session_init(&conn->session, &nbd_conn_session_ops, conn);
@@ -264,12 +274,13 @@ static int conn_init(struct conn *base)
 	STAILQ_INIT(&conn->ready);
 	STAILQ_INIT(&conn->sent);
 	TAILQ_INIT(&conn->changing);
-	nbd_export_setup(conn);
+	conn_export_init(&conn->export, &conn->base);
+	nbd_catch_up_init(conn);
 	return 0;
 }
 
 /* conn_ops.done */
-static void conn_done(struct conn *base)
+static void nbd_conn_done(struct conn *base)
 {
 	nbd_session_done(&nbd_conn_of(base)->session);
 }
@@ -281,21 +292,21 @@ const struct conn_ops nbd_conn_ops = {
 	.open_timeout_ms = NBD_HANDSHAKE_TIMEOUT_MS,
 	.open_late = "its handshake takes too long",
 	.open_many = "too many connections have yet to ask for an export",
-	.init = conn_init,
-	.done = conn_done,
-	.feed = conn_feed,
-	.may_stream = conn_may_stream,
-	.payload_came = conn_payload_came,
-	.owes_payload = conn_owes_payload,
-	.hung_up = conn_hung_up,
-	.tls_on = conn_tls_on,
+	.init = nbd_conn_init,
+	.done = nbd_conn_done,
+	.feed = nbd_conn_feed,
+	.may_stream = nbd_conn_may_stream,
+	.payload_came = nbd_conn_payload_came,
+	.owes_payload = nbd_conn_owes_payload,
+	.hung_up = nbd_conn_hung_up,
+	.tls_on = nbd_conn_tls_on,
 	.gather = nbd_io_gather,
 	.sent = nbd_io_sent,
-	.retry = conn_retry,
-	.tick = conn_tick,
-	.is_due = conn_is_due,
-	.forget = conn_forget,
-	.leave = conn_leave,
-	.is_called = nbd_export_is_called,
-	.grow = conn_grow,
+	.retry = nbd_conn_retry,
+	.tick = nbd_conn_tick,
+	.is_due = nbd_conn_is_due,
+	.forget = nbd_conn_forget,
+	.leave = nbd_conn_leave,
+	.is_called = nbd_conn_is_called,
+	.grow = nbd_conn_grow,
 };

@@ -108,10 +108,9 @@ void nbd_io_sent(struct conn *base);
 
 extern const struct nbd_session_ops nbd_conn_session_ops;
 
-/* Once, when the connection is new. */
-void nbd_export_setup(struct nbd_conn *conn);
+/* ---- nbd_catch_up.c ---- */
 
-/* conn_ops */
-bool nbd_export_is_called(const struct conn *base);
+/* Once, when the connection is new: others may ask it to catch up. */
+void nbd_catch_up_init(struct nbd_conn *conn);
 
 #endif

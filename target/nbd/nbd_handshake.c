@@ -390,13 +390,6 @@ static size_t handshake_drop(struct nbd_session *s, struct nbd_event *ret,
 	return 0;
 }
 
-static size_t event_more(struct nbd_event *ret, size_t need)
-{
-	ret->type = NBD_EVENT_MORE;
-	ret->need = need;
-	return 0;
-}
-
 static size_t flags_feed(struct nbd_session *s, const void *data, size_t length,
 			 struct nbd_event *ret)
 {
@@ -404,7 +397,7 @@ static size_t flags_feed(struct nbd_session *s, const void *data, size_t length,
 	be32 wire;
 
 	if (length < sizeof(wire))
-		return event_more(ret, sizeof(wire));
+		return nbd_event_more(ret, sizeof(wire));
 	memcpy(&wire, data, sizeof(wire));
 	flags = be32_get(wire);
 	if (flags & ~(NBD_FLAG_C_FIXED_NEWSTYLE | NBD_FLAG_C_NO_ZEROES))
@@ -412,7 +405,7 @@ static size_t flags_feed(struct nbd_session *s, const void *data, size_t length,
 	s->fixed = flags & NBD_FLAG_C_FIXED_NEWSTYLE;
 	s->no_zeroes = flags & NBD_FLAG_C_NO_ZEROES;
 	s->state = NBD_SESSION_OPTION;
-	event_more(ret, sizeof(struct nbd_wire_option));
+	nbd_event_more(ret, sizeof(struct nbd_wire_option));
 	return sizeof(wire);
 }
 
@@ -429,7 +422,7 @@ static size_t option_too_big(struct nbd_session *s,
 		return handshake_drop(s, ret, "no memory");
 	s->state = NBD_SESSION_SKIP_OPTION;
 	s->left = header->length;
-	event_more(ret, 1);
+	nbd_event_more(ret, 1);
 	return sizeof(struct nbd_wire_option);
 }
 
@@ -441,7 +434,7 @@ static size_t option_feed(struct nbd_session *s, const void *data,
 	int r;
 
 	if (length < sizeof(struct nbd_wire_option))
-		return event_more(ret, sizeof(struct nbd_wire_option));
+		return nbd_event_more(ret, sizeof(struct nbd_wire_option));
 	if (nbd_option_decode(data, &header) < 0)
 		return handshake_drop(s, ret, "bad option magic");
 	if (!s->fixed && header.option != NBD_OPT_EXPORT_NAME)
@@ -452,8 +445,9 @@ static size_t option_feed(struct nbd_session *s, const void *data,
 		return option_too_big(s, &header, ret);
 	whole = sizeof(struct nbd_wire_option) + header.length;
 	if (length < whole)
-		return event_more(ret, whole);
-	event_more(ret, sizeof(struct nbd_wire_option)); /* unless it starts */
+		return nbd_event_more(ret, whole);
+	nbd_event_more(ret,
+		       sizeof(struct nbd_wire_option)); /* unless it starts */
 	r = option_find(s)(
 		s, (const uint8_t *)data + sizeof(struct nbd_wire_option),
 		header.length, ret);

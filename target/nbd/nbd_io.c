@@ -39,7 +39,7 @@ static const struct io_kind {
 	[NBD_CMD_BLOCK_STATUS] = {EXPORT_OP_OTHER, .buffer = STATUS_BUFFER},
 };
 
-static void io_done(struct op *op, int res);
+static void nbd_io_done(struct op *op, int res);
 
 struct nbd_io *nbd_io_new(struct nbd_conn *conn, const struct nbd_request *r)
 {
@@ -51,7 +51,7 @@ struct nbd_io *nbd_io_new(struct nbd_conn *conn, const struct nbd_request *r)
 		assert(conn->used < NBD_CONN_REQUESTS);
 		io = &conn->ios[conn->used++];
 		io->conn = conn;
-		io->op.done = io_done;
+		io->op.done = nbd_io_done;
 	}
 	conn->n_ios++;
 	io->request = *r;
@@ -130,7 +130,7 @@ static void status_reply(struct nbd_io *io, unsigned n)
 
 /* ---- the device ---- */
 
-static unsigned device_flags(const struct nbd_request *request)
+static unsigned request_device_flags(const struct nbd_request *request)
 {
 	unsigned flags = 0;
 
@@ -182,7 +182,7 @@ static void piece_start(struct nbd_io *io)
 	struct blockdev *dev = io->conn->export.dev;
 	uint64_t offset = request->offset + io->progress;
 	uint64_t left = request->length - io->progress;
-	unsigned flags = device_flags(request);
+	unsigned flags = request_device_flags(request);
 
 	io->piece = left < BLOCKDEV_LENGTH_MAX ? (uint32_t)left
 					       : BLOCKDEV_LENGTH_MAX;
@@ -218,7 +218,7 @@ static const char *errno_text(int res)
 	return strerrordesc_np(-res) ?: "an error";
 }
 
-static void io_done(struct op *op, int res)
+static void nbd_io_done(struct op *op, int res)
 {
 	struct nbd_io *io = container_of(op, struct nbd_io, op);
 	struct nbd_conn *conn = io->conn;
@@ -250,7 +250,7 @@ void nbd_io_write(struct nbd_io *io)
 	change_begin(io);
 	blockdev_write(io->conn->export.dev, &io->op, io->buf->data,
 		       (uint32_t)io->request.length, io->request.offset,
-		       device_flags(&io->request));
+		       request_device_flags(&io->request));
 }
 
 static void status_start(struct nbd_io *io)

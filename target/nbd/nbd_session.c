@@ -7,8 +7,8 @@
 
 #include "target/nbd/nbd_handshake.h"
 
-static void session_drop(struct nbd_session *s, struct nbd_event *ret,
-			 const char *why)
+static void nbd_session_drop(struct nbd_session *s, struct nbd_event *ret,
+			     const char *why)
 {
 	s->state = NBD_SESSION_CLOSED;
 	ret->type = NBD_EVENT_DROP;
@@ -134,7 +134,7 @@ static const struct refusal *request_check(const struct nbd_session *s,
 		       : NULL;
 }
 
-static size_t event_more(struct nbd_event *ret, size_t need)
+size_t nbd_event_more(struct nbd_event *ret, size_t need)
 {
 	ret->type = NBD_EVENT_MORE;
 	ret->need = need;
@@ -151,7 +151,7 @@ static void payload_expect(struct nbd_session *s, uint64_t length,
 		return;
 	s->state = NBD_SESSION_SKIP_PAYLOAD;
 	if (length > NBD_DRAIN_MAX)
-		session_drop(s, ret, "a payload far too long");
+		nbd_session_drop(s, ret, "a payload far too long");
 }
 
 /*
@@ -191,10 +191,10 @@ static size_t request_feed(struct nbd_session *s, const void *data,
 	uint64_t payload;
 
 	if (length < head)
-		return event_more(ret, head);
+		return nbd_event_more(ret, head);
 	if ((s->extended ? nbd_extended_request_decode(data, request)
 			 : nbd_request_decode(data, request)) < 0) {
-		session_drop(s, ret, "bad request magic");
+		nbd_session_drop(s, ret, "bad request magic");
 		return 0;
 	}
 	if (request->type == NBD_CMD_DISC) {
@@ -206,7 +206,7 @@ static size_t request_feed(struct nbd_session *s, const void *data,
 	if (payload > 0 && request->type == NBD_CMD_BLOCK_STATUS &&
 	    s->allocation && payload <= NBD_STATUS_PAYLOAD_MAX) {
 		if (length - head < payload)
-			return event_more(ret, head + (size_t)payload);
+			return nbd_event_more(ret, head + (size_t)payload);
 		refusal = status_payload_take(s, request,
 					      (const uint8_t *)data + head);
 		head += (size_t)payload;

@@ -21,7 +21,8 @@ static bool printable(const char *text, size_t max)
 	return n > 0;
 }
 
-static int options_check(const struct scsi_unit_options *o, struct error *err)
+static int unit_options_check(const struct scsi_unit_options *o,
+			      struct error *err)
 {
 	if (o->block_size != BLOCK_MIN && o->block_size != BLOCK_MAX)
 		return error_set(err, EINVAL,
@@ -91,7 +92,7 @@ int scsi_unit_new(const struct scsi_unit_options *options,
 		  struct scsi_unit **ret, struct error *err)
 {
 	struct scsi_unit *unit;
-	int r = options_check(options, err);
+	int r = unit_options_check(options, err);
 
 	if (r < 0)
 		return r;

@@ -54,7 +54,7 @@ void scsi_copy_note(const struct scsi_copy *copy, enum scsi_copy_status status)
 	r->bytes = copy->bytes;
 }
 
-static void status_run(struct scsi_task *task)
+static void copy_status_run(struct scsi_task *task)
 {
 	const struct scsi_copy_result *r = result_find(task->path,
 						       task->cdb[2]);
@@ -135,7 +135,7 @@ static void parameters_run(struct scsi_task *task)
 	}
 
 const struct scsi_command scsi_copy_results_commands[] = {
-	RESULTS(0x00, 0xff, status_run),
+	RESULTS(0x00, 0xff, copy_status_run),
 	RESULTS(0x01, 0xff, data_run),
 	RESULTS(0x03, 0, parameters_run),
 	RESULTS(0x04, 0xff, details_run),

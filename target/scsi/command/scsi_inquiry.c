@@ -164,7 +164,7 @@ static void page_characteristics(const struct scsi_task *task,
 	page->length = 64;
 }
 
-static void page_provisioning(const struct scsi_task *task, struct page *page)
+static void vpd_provisioning(const struct scsi_task *task, struct page *page)
 {
 	const struct scsi_unit *unit = scsi_task_unit(task);
 
@@ -235,7 +235,7 @@ static const struct {
 	{0x8f, page_copy},
 	{0xb0, page_limits},
 	{0xb1, page_characteristics},
-	{0xb2, page_provisioning},
+	{0xb2, vpd_provisioning},
 };
 
 static void page_supported(const struct scsi_task *task, struct page *page)

@@ -67,7 +67,7 @@ static void page_exceptions(const struct scsi_unit *unit,
 }
 
 /* SITUA is 0: every initiator is told. */
-static void page_provisioning(const struct scsi_unit *unit,
+static void mode_provisioning(const struct scsi_unit *unit,
 			      const struct scsi_mode *mode, uint8_t *page)
 {
 	uint8_t *threshold = page + SCSI_THRESHOLD_AT;
@@ -130,7 +130,7 @@ static const struct mode_page {
 	 .sub = 0x02,
 	 .length = SCSI_THRESHOLD_AT + 8,
 	 .changeable = {[SCSI_THRESHOLD_AT] = THRESHOLD_ENABLED},
-	 .make = page_provisioning,
+	 .make = mode_provisioning,
 	 .set = page_provisioning_set},
 };
 
@@ -245,7 +245,7 @@ static void sense_parse(struct scsi_task *task)
 		scsi_fail_cdb(task, known ? 3 : 2, known ? SCSI_NO_BIT : 5);
 }
 
-static void sense_run(struct scsi_task *task)
+static void mode_sense_run(struct scsi_task *task)
 {
 	struct scsi_unit *unit = scsi_task_unit(task);
 	struct scsi_mode mode = mode_of(unit);
@@ -302,7 +302,7 @@ static bool descriptor_check(struct scsi_task *task, const struct header *h)
 	return !task->failed;
 }
 
-static bool header_check(struct scsi_task *task, struct header *ret)
+static bool mode_header_check(struct scsi_task *task, struct header *ret)
 {
 	const uint8_t *list = task->out;
 
@@ -423,7 +423,7 @@ static void select_run(struct scsi_task *task)
 	struct header h;
 	unsigned at;
 
-	if (task->transfer_length == 0 || !header_check(task, &h)) {
+	if (task->transfer_length == 0 || !mode_header_check(task, &h)) {
 		scsi_task_complete(task);
 		return;
 	}
@@ -451,7 +451,7 @@ const struct scsi_command scsi_mode_commands[] = {
 	 .list_size = 1,
 	 .usage = {[1] = 0x08, 0xff, 0xff, 0xff},
 	 .parse = sense_parse,
-	 .run = sense_run},
+	 .run = mode_sense_run},
 	{.opcode = SCSI_MODE_SENSE_10,
 	 .action = SCSI_NO_ACTION,
 	 .length = 10,
@@ -460,7 +460,7 @@ const struct scsi_command scsi_mode_commands[] = {
 	 .list_size = 2,
 	 .usage = {[1] = 0x18, 0xff, 0xff, [7] = 0xff, 0xff},
 	 .parse = sense_parse,
-	 .run = sense_run},
+	 .run = mode_sense_run},
 	{.opcode = SCSI_MODE_SELECT_6,
 	 .action = SCSI_NO_ACTION,
 	 .length = 6,

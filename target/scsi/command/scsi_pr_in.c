@@ -83,8 +83,8 @@ static void capabilities_run(struct scsi_task *task)
 }
 
 /* Returns the bytes. */
-static unsigned status_put(const struct scsi_pr *pr,
-			   const struct scsi_registration *r, uint8_t *at)
+static unsigned full_status_put(const struct scsi_pr *pr,
+				const struct scsi_registration *r, uint8_t *at)
 {
 	memset(at, 0, 24);
 	scsi_put64(at, r->key);
@@ -115,7 +115,7 @@ static void full_run(struct scsi_task *task)
 	pthread_mutex_lock(&unit->lock);
 	scsi_put32(data, unit->pr.generation);
 	for (struct scsi_registration *r = unit->pr.first; r; r = r->next)
-		length += status_put(&unit->pr, r, data + length);
+		length += full_status_put(&unit->pr, r, data + length);
 	pthread_mutex_unlock(&unit->lock);
 	scsi_put32(data + 4, length - 8);
 	scsi_task_reply(task, data, length);

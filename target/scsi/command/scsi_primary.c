@@ -13,7 +13,7 @@ static void ready_run(struct scsi_task *task)
 
 /* ---- REQUEST SENSE, SPC-4 6.39 ---- */
 
-static void sense_run(struct scsi_task *task)
+static void request_sense_run(struct scsi_task *task)
 {
 	struct scsi_sense sense = {.key = SCSI_NO_SENSE};
 	uint8_t data[SCSI_SENSE_MAX];
@@ -139,7 +139,7 @@ const struct scsi_command scsi_primary_commands[] = {
 	 .list_at = 4,
 	 .list_size = 1,
 	 .usage = {[1] = 0x01, [4] = 0xff},
-	 .run = sense_run},
+	 .run = request_sense_run},
 	{.opcode = SCSI_INQUIRY,
 	 .action = SCSI_NO_ACTION,
 	 .length = 6,

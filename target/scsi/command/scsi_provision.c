@@ -317,8 +317,8 @@ static void status_parse(struct scsi_task *task)
  * Put runs of whole blocks; one that is a hole only in part is mapped.
  * Returns the bytes.
  */
-static size_t status_put(const struct scsi_task *task, struct lba_status *s,
-			 unsigned n)
+static size_t lba_status_put(const struct scsi_task *task, struct lba_status *s,
+			     unsigned n)
 {
 	uint64_t block = scsi_task_unit(task)->block_size;
 	uint64_t from = task->offset, end = from;
@@ -359,10 +359,10 @@ static void status_got(struct scsi_task *task, int res)
 		scsi_task_complete(task);
 		return;
 	}
-	scsi_task_reply(task, s->data, status_put(task, s, (unsigned)res));
+	scsi_task_reply(task, s->data, lba_status_put(task, s, (unsigned)res));
 }
 
-static void status_run(struct scsi_task *task)
+static void lba_status_run(struct scsi_task *task)
 {
 	struct blockdev *dev = task->path->dev;
 	struct lba_status *s = calloc(1, sizeof(*s));
@@ -414,6 +414,6 @@ const struct scsi_command scsi_provision_commands[] = {
 	 .usage = {0, 0x1f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
 		   0xff, 0xff, 0xff, 0xff},
 	 .parse = status_parse,
-	 .run = status_run},
+	 .run = lba_status_run},
 	{.length = 0},
 };

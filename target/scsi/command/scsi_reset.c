@@ -6,7 +6,7 @@
 
 static void reset_next(struct scsi_reset *reset);
 
-static void reset_done(struct scsi_reset *reset, int res)
+static void unit_reset_done(struct scsi_reset *reset, int res)
 {
 	reset->res = res;
 	reset->done(reset);
@@ -51,7 +51,7 @@ static void reset_drained(struct loop_message *message)
 	if (reset->function == SCSI_TARGET_RESET)
 		reset_next(reset);
 	else
-		reset_done(reset, 0);
+		unit_reset_done(reset, 0);
 }
 
 /* Takes the reference. */
@@ -80,7 +80,7 @@ static void reset_next(struct scsi_reset *reset)
 			return;
 		}
 	}
-	reset_done(reset, 0);
+	unit_reset_done(reset, 0);
 }
 
 void scsi_reset_start(struct scsi_reset *reset, struct scsi_nexus *nexus,
@@ -102,5 +102,5 @@ void scsi_reset_start(struct scsi_reset *reset, struct scsi_nexus *nexus,
 	if (unit)
 		hit(reset, unit);
 	else
-		reset_done(reset, -ENOENT);
+		unit_reset_done(reset, -ENOENT);
 }
