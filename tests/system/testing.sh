@@ -120,6 +120,41 @@ test_what_never_comes_is_told_with_what_its_last_try_said() {
 	OUT=$D bash "$D/script" test_comes
 }
 
+# A test that got another name would start last.
+test_times_are_of_tests_that_are_there() {
+	local name
+	while read -r _ name; do
+		[ -n "$(find "$TOP" -path "$BUILD" -prune -o \( -name "$name" -o -name "$name.c" \) -print -quit)" ] ||
+			fail "tests/times has $name, which is no test"
+	done <"$TOP/tests/times"
+}
+
+# A make that ends at once, but for the suite that waits for the last of all others.
+test_a_suite_that_takes_long_holds_up_no_other() {
+	mkdir -p "$D/bin" "$D/tree/tests"
+	cp "$TOP/tests/check" "$D/tree/tests"
+	cat >"$D/bin/make" <<-'END'
+		#!/bin/bash
+		for target; do
+			case $target in -* | *=*) ;; *) break ;; esac
+		done
+		echo "$target" >>"$D/order"
+		case $target in
+		all) exit ;;
+		lint) exit 1 ;;
+		check-vm) timeout 60 bash -c 'until grep -qx check-engine "$D/order"; do sleep 0.05; done' ||
+			exit ;;
+		esac
+		echo "1 0 0" >"$TALLY"
+	END
+	chmod +x "$D/bin/make"
+	export D
+	PATH=$D/bin:$PATH fails 1 "9 passed, 1 failed, 0 skipped" \
+		env -u LONGER -u TALLY "$D/tree/tests/check"
+	same "$(grep -cxE 'check-.*|lint|fuzz' "$D/order")" 10
+	same "$(sort "$D/order" | uniq -d)" ""
+}
+
 test_a_second_signal_does_not_end_the_clean_up() {
 	script 'slow() {
 		: >"$OUT/$1.begun"
