@@ -88,32 +88,27 @@ blockd_start() {
 	return 1
 }
 
-# blockd_signal HOST SIGNAL: and wait for its end, unless it is STOP or CONT
-blockd_signal() {
+# signal_daemon PIDFILE SIGNAL [WORDS]: and wait for its end, unless that is STOP or
+# CONT. A daemon that ended by itself may have left its number to another process:
+# its own words have the folder of PIDFILE, or WORDS.
+signal_daemon() {
 	local pid i
-	pid=$(cat "$CLUSTER_DIR/host$1/blockd.pid" 2>/dev/null) || return 0
-	# A daemon that ended by itself may have left its number to another process.
-	grep -qsF "$CLUSTER_DIR/" "/proc/$pid/cmdline" || return 0
+	pid=$(cat "$1" 2>/dev/null) || return 0
+	grep -qsF -- "${3-${1%/*}/}" "/proc/$pid/cmdline" || return 0
 	kill "-$2" "$pid" 2>/dev/null || return 0
 	case $2 in
-	STOP) # it goes on for a moment
-		while grep -hs '^State:' /proc/"$pid"/task/*/status | grep -qv T; do
-			sleep 0.01
-		done
-		return 0
-		;;
+	STOP) stand_still "$pid"; return 0 ;;
 	CONT) return 0 ;;
 	esac
 	for ((i = 0; i < 600; i++)); do
-		kill -0 "$pid" 2>/dev/null || break
+		kill -0 "$pid" 2>/dev/null || { rm -f "$1"; return 0; }
 		sleep 0.05
 	done
-	if kill -0 "$pid" 2>/dev/null; then
-		echo "host$1: blockd does not end" >&2
-		return 1
-	fi
-	rm -f "$CLUSTER_DIR/host$1/blockd.pid"
+	echo "$1: it does not end by SIG$2" >&2
+	kill -KILL "$pid"
+	return 1
 }
+blockd_signal() { signal_daemon "$CLUSTER_DIR/host$1/blockd.pid" "$2"; } # HOST SIGNAL
 
 cluster_start() {
 	local i
@@ -144,6 +139,33 @@ cluster_said() {
 	done
 }
 say_more() { cluster_said; }
+
+# For tests of volumes.
+
+# count TEXT: lines of standard input with it
+count() { awk -v text="${1:?nothing to look for}" 'index($0, text) {n++} END {print n + 0}'; }
+
+# The directory where HOST mounts NAME.
+mnt() { mkdir -p "$C/host$1/mnt/$2"; echo "$C/host$1/mnt/$2"; }
+
+# Unmount what is left on any host, the innermost first.
+unmount_hosts() {
+	findmnt -rno TARGET | grep "^$C/" | sort -r | xargs -r -n 1 umount -l
+}
+
+# fill DIR, check DIR: files on every branch, with their checksums
+fill() {
+	local i
+	mkdir -p "$1/d/e"
+	for i in 1 2 3 4 5 6 7 8; do
+		head -c $((i * 300000)) /dev/urandom >"$1/d/$i"
+	done
+	ln -sfn 1 "$1/d/link"
+	(cd "$1" && sha256sum d/[1-8] >sums)
+	# The kernel does not pass syncfs() on to a FUSE server: fsync each.
+	sync "$1/sums" "$1"/d/[1-8] "$1/d" "$1"
+}
+check() { (cd "$1" && sha256sum --quiet -c sums); }
 
 # The cluster that another shell left running in DIR.
 cluster_open() {

@@ -180,6 +180,12 @@ union_end() {
 	done
 }
 
+# A mounted file system is as if its device were gone: FS_IOC_SHUTDOWN, no last write.
+shut_down_fs() { # DIR
+	/usr/bin/python3 -c 'import fcntl, os, struct, sys
+fcntl.ioctl(os.open(sys.argv[1], os.O_RDONLY), 0x8004587d, struct.pack("I", 2))' "$1"
+}
+
 # becomes PID PROGRAM: what a shell started in the background runs by now
 becomes() { eventually 30 grep -qsx "$2" "/proc/$1/comm"; }
 

@@ -74,4 +74,19 @@ stop() {
 	! mountpoint -q "$M"
 }
 
+ctl() { trib-union --control "$D/ctl" "$@"; }
+state() { # BRANCH: NAME, or its path
+	timeout 60 trib-union --control "$D/ctl" status |
+		jq -r --arg p "$D/${1#"$D/"}" '.branches[] | select(.path == $p).state'
+}
+is_state() { [ "$(state "$1")" = "$2" ]; }
+eio() { fails any "Input/output error" "$@"; }
+
+exchange() { # ONE OTHER: their names
+	python3 -c 'import ctypes, os, sys
+libc = ctypes.CDLL(None, use_errno=True)
+if libc.renameat2(-100, os.fsencode(sys.argv[1]), -100, os.fsencode(sys.argv[2]), 2) < 0:
+    sys.exit(os.strerror(ctypes.get_errno()))' "$@"
+}
+
 stat_of() { getfattr --absolute-names --only-values -n user.tributary.stats "$M" | jq -r ".$1"; }

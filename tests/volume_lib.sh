@@ -27,7 +27,6 @@ _volume_argv() {
 		"$BUILD/test/volume/testkit/volume_call_main" "local:$C/records.db"
 		"host$1" "$C/host$1/run" "${UNION_DIR:-$BUILD/bin}")
 }
-mnt() { mkdir -p "$C/host$1/mnt/$2"; echo "$C/host$1/mnt/$2"; }
 attach() { v "$1" attach "name=$2" "path=$(mnt "$1" "$2")" "${@:3}"; }
 # node_silent HOST, node_back HOST: its blockd is killed, and started again. A call
 # made meanwhile waits 4 s for it, not 10: none of these tests restarts it sooner.
@@ -66,9 +65,6 @@ scrap() {
 }
 volume() { at_exit scrap "$1"; }
 
-# count TEXT: lines of standard input with it
-count() { awk -v text="${1:?nothing to look for}" 'index($0, text) {n++} END {print n + 0}'; }
-
 # Nothing of any volume is anywhere on this machine.
 nothing_left() {
 	local i
@@ -93,19 +89,7 @@ processes() {
 	done
 }
 
-# fill DIR, check DIR: files on every branch, with their checksums
-fill() {
-	local i
-	mkdir -p "$1/d/e"
-	for i in 1 2 3 4 5 6 7 8; do
-		head -c $((i * 300000)) /dev/urandom >"$1/d/$i"
-	done
-	ln -sfn 1 "$1/d/link"
-	(cd "$1" && sha256sum d/[1-8] >sums)
-	# The kernel does not pass syncfs() on to a FUSE server: fsync each.
-	sync "$1/sums" "$1"/d/[1-8] "$1/d" "$1"
-}
-check() {
+check() { # DIR: of fill
 	(cd "$1" && sha256sum --quiet -c sums)
 	same "$(readlink "$1/d/link")" 1
 }

@@ -32,27 +32,11 @@ driver_start() { # HOST [OPTION...]
 	disown
 	eventually 30 csi "$1" Identity/Probe
 }
-driver_signal() { # HOST SIGNAL: and wait for its end
-	local pid i
-	pid=$(cat "$C/host$1/csi.pid" 2>/dev/null) || return 0
-	grep -qsF "$C/" "/proc/$pid/cmdline" || return 0
-	kill "-$2" "$pid" 2>/dev/null || return 0
-	for ((i = 0; i < 600; i++)); do
-		kill -0 "$pid" 2>/dev/null || break
-		sleep 0.05
-	done
-	if kill -0 "$pid" 2>/dev/null; then
-		echo "host$1: the driver does not end" >&2
-		return 1
-	fi
-	rm -f "$C/host$1/csi.pid"
-}
+driver_signal() { signal_daemon "$C/host$1/csi.pid" "$2"; } # HOST SIGNAL
 drivers_stop() {
 	local i
 	for ((i = 1; i <= CLUSTER_HOSTS; i++)); do driver_signal $i TERM; done
-	findmnt -rno TARGET | grep "^$C/" | sort -r | while read -r i; do
-		umount -l "$i"
-	done
+	unmount_hosts
 }
 csi_start() { # HOSTS POOL_SIZE
 	local i
@@ -151,8 +135,6 @@ volume() { at_exit scrap "$1"; }
 
 # ---- what there is ----
 
-# count TEXT: lines of standard input with it
-count() { awk -v text="${1:?nothing to look for}" 'index($0, text) {n++} END {print n + 0}'; }
 # lacks FILE PATTERN
 lacks() { ! grep -qaE -- "$2" "$1" || fail "$1 has '$2'"; }
 # Processes of host $1 whose program is $2, for volume $3 (any without).
@@ -175,15 +157,3 @@ nothing_left() {
 	same "$(find "$C"/host?/pool/extents -name '*.data')" ""
 	same "$(on 1 trib volume list --json | tr -d ' \n')" "[]"
 }
-
-fill() {
-	local i
-	mkdir -p "$1/d"
-	for i in 1 2 3 4 5 6; do
-		head -c $((i * 300000)) /dev/urandom >"$1/d/$i"
-	done
-	(cd "$1" && sha256sum d/[1-6] >sums)
-	# The kernel does not pass syncfs() on to a FUSE server: fsync each.
-	sync "$1/sums" "$1"/d/[1-6] "$1/d" "$1"
-}
-check() { (cd "$1" && sha256sum --quiet -c sums); }

@@ -63,18 +63,8 @@ driver_start() {
 	disown
 	eventually 30 csi "$1" "$2" Identity/Probe
 }
-program_signal() { # controller|node|keeper HOST SIGNAL
-	local pid i
-	pid=$(cat "$C/host$2/$1.pid" 2>/dev/null) || return 0
-	kill "-$3" "$pid" 2>/dev/null || return 0
-	case $3 in STOP | CONT) return 0 ;; esac
-	rm -f "$C/host$2/$1.pid"
-	for ((i = 0; i < 300; i++)); do
-		kill -0 "$pid" 2>/dev/null || return 0
-		sleep 0.05
-	done
-	kill -KILL "$pid"
-}
+# controller|node|keeper HOST SIGNAL
+program_signal() { signal_daemon "$C/host$2/$1.pid" "$3"; }
 drivers_stop() {
 	local i
 	for i in 1 2 3; do
@@ -82,9 +72,7 @@ drivers_stop() {
 		program_signal controller $i TERM
 		program_signal node $i TERM
 	done
-	findmnt -rno TARGET | grep "^$C/" | sort -r | while read -r i; do
-		umount -l "$i"
-	done
+	unmount_hosts
 }
 # csi controller|node HOST SERVICE/METHOD FIELD=VALUE...
 csi() {
@@ -103,17 +91,6 @@ say_more() {
 
 # ---- volumes ----
 
-mnt() { mkdir -p "$C/host$1/mnt/$2"; echo "$C/host$1/mnt/$2"; }
-fill() {
-	local i
-	mkdir -p "$1/d"
-	for i in 1 2 3 4 5 6; do
-		head -c $((i * 300000)) /dev/urandom >"$1/d/$i"
-	done
-	(cd "$1" && sha256sum d/[1-6] >sums)
-	sync "$1/sums" "$1"/d/[1-6] "$1/d" "$1"
-}
-check() { (cd "$1" && sha256sum --quiet -c sums); }
 # Whatever a test left of volume $1, also after it failed.
 scrap() {
 	local i

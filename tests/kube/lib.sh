@@ -142,18 +142,7 @@ api_wait() {
 	return 1
 }
 
-# kube_signal etcd|apiserver SIGNAL: and wait for its end
-kube_signal() {
-	local pid i
-	pid=$(cat "$KUBE_DIR/$1.pid" 2>/dev/null) || return 0
-	rm -f "$KUBE_DIR/$1.pid"
-	kill "-$2" "$pid" 2>/dev/null || return 0
-	for ((i = 0; i < 200; i++)); do
-		kill -0 "$pid" 2>/dev/null || return 0
-		sleep 0.05
-	done
-	kill -KILL "$pid"
-}
+kube_signal() { signal_daemon "$KUBE_DIR/$1.pid" "$2"; } # etcd|apiserver SIGNAL
 
 kube_start() {
 	KUBE_DIR=$1
@@ -168,8 +157,8 @@ kube_start() {
 }
 
 kube_stop() {
-	kube_signal apiserver TERM
-	kube_signal etcd TERM
+	kube_signal apiserver KILL
+	kube_signal etcd KILL
 }
 
 # The objects that the project's own manifests give a cluster, but workloads:

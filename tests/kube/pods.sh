@@ -57,17 +57,7 @@ pod_start() { # WORKLOAD CONTAINER ACCOUNT
 	echo $! >"$TEST_DIR/$1.$2.pid"
 	disown
 }
-pod_end() { # WORKLOAD CONTAINER SIGNAL
-	local pid i
-	pid=$(cat "$TEST_DIR/$1.$2.pid" 2>/dev/null) || return 0
-	rm -f "$TEST_DIR/$1.$2.pid"
-	kill "-$3" "$pid" 2>/dev/null || return 0
-	for ((i = 0; i < 200; i++)); do
-		kill -0 "$pid" 2>/dev/null || return 0
-		sleep 0.05
-	done
-	kill -KILL "$pid"
-}
+pod_end() { signal_daemon "$TEST_DIR/$1.$2.pid" "$3" ""; } # WORKLOAD CONTAINER SIGNAL
 pods_end() {
 	local file name
 	for file in "$TEST_DIR"/*.pid; do

@@ -147,9 +147,7 @@ test_a_file_system_that_turned_read_only() {
 
 test_a_file_system_that_was_shut_down() {
 	disk down
-	# EXT4_IOC_SHUTDOWN, as XFS and F2FS have it, without a flush
-	/usr/bin/python3 -c 'import fcntl, os, struct, sys
-fcntl.ioctl(os.open(sys.argv[1], os.O_RDONLY), 0x8004587d, struct.pack("I", 2))' "$DIR"
+	shut_down_fs "$DIR"
 	io "$URI" "write -P 8 2M 64k" flush || true
 	eventually 30 is down failing
 	refused down failing

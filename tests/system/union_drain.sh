@@ -2,22 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 # Branches of a union that are emptied, changed and taken away while it is used.
 . "$(dirname "$0")/../lib.sh"
-need_root
-need mkfs.ext4 getfattr setfattr getfacl setfacl fio jq python3 strace
-[ -c /dev/fuse ] || skip_all "needs /dev/fuse"
-D=$TEST_DIR
-M=$D/mnt
-chmod 755 "$D"
+. "$TOP/tests/union_lib.sh"
+need setfattr getfacl setfacl fio python3 strace
 
 branches() { # NAME SIZE...: an ext4 each
 	mkdir -p "$M"
 	while [ $# -gt 0 ]; do
-		rm -f "$D/$1.img" # of a test whose union is just ending
-		truncate -s "$2" "$D/$1.img"
-		mkfs.ext4 -q -m 0 "$D/$1.img"
-		mkdir -p "$D/$1"
-		mount -o loop,noatime "$D/$1.img" "$D/$1"
-		at_exit umount -l "$D/$1"
+		loop_fs "$1" "$2" mkfs.ext4 -q -m 0
 		rmdir "$D/$1/lost+found"
 		shift 2
 	done
@@ -26,19 +17,14 @@ union() { # OPTIONS BRANCHES
 	trib-union -o "${OPTIONS:+$OPTIONS,}log=$D/log,control=$D/ctl,$1" "$2" "$M"
 	at_exit union_end "$M"
 }
-ctl() { trib-union --control "$D/ctl" "$@"; }
 branch() { ctl status | jq -r ".branches[$1].$2"; }
 is() { [ "$(branch "$1" "$2")" = "$3" ]; } # ID KEY VALUE
-server() { # not its supervisor, if it has one
-	first_of "trib-union -f --holder-fd=3 .*$M\$" || first_of "trib-union -f .*$M\$"
-}
 stop() {
 	local pid
 	pid=$(server)
 	umount "$M"
 	eventually 30 gone "$pid"
 }
-gone() { ! kill -0 "$1" 2>/dev/null; }
 # All that is to stay as it is; times of change, too, with an argument.
 tree() {
 	(cd "$M" && find . ! -name . -printf '%i %p %M %n %U:%G %s %A@ %T@ %l '"${1:-}"'\n' | sort -k 2)

@@ -8,7 +8,6 @@
 need chattr lsattr
 FOLDING_FS=$BUILD/test/tests/union/folding_fs
 
-ctl() { trib-union --control "$D/ctl" "$@"; }
 one_branch() {
 	small_branches 20M 20M
 	at_exit union_end "$M" # if one is taken after all

@@ -32,11 +32,6 @@ freeze() { # BRANCH
 	fsfreeze -f "$D/$1"
 }
 
-state() { # BRANCH
-	timeout 60 trib-union --control "$D/ctl" status |
-		jq -r --arg p "$D/$1" '.branches[] | select(.path == $p).state'
-}
-is_state() { [ "$(state "$1")" = "$2" ]; }
 eio() { fails any "Input/output error" timeout 60 "$@"; }
 
 # hangs SERVER: a thread of it waits for the branch

@@ -3,20 +3,10 @@
 # A branch of a union fails, is replaced by another, turns read-only, and is
 # whole again; by what a file system itself does when its device is lost.
 . "$(dirname "$0")/../lib.sh"
-need_root
-need mkfs.ext4 mkfs.xfs fsfreeze getfattr jq python3
-[ -c /dev/fuse ] || skip_all "needs /dev/fuse"
-D=$TEST_DIR
-M=$D/mnt
+. "$TOP/tests/union_lib.sh"
+need fsfreeze python3
 
-make_fs() { # NAME MKFS...
-	rm -f "$D/$1.img"
-	truncate -s 320M "$D/$1.img"
-	"${@:2}" "$D/$1.img" >/dev/null
-	mkdir -p "$D/$1"
-	mount -o loop,noatime "$D/$1.img" "$D/$1"
-	at_exit umount -l "$D/$1"
-}
+make_fs() { loop_fs "$1" 320M "${@:2}"; } # NAME MKFS...
 
 # Branch a is what MKFS makes, b ext4; a directory of its own on each, one on
 # both, and a file in each.
@@ -45,26 +35,9 @@ shut_down() {
 }
 
 # And what is in its memory only is lost.
-lose() {
-	python3 -c 'import fcntl, os, struct, sys
-fcntl.ioctl(os.open(sys.argv[1], os.O_RDONLY), 0x8004587d, struct.pack("I", 2))' "$D/$1"
-}
+lose() { shut_down_fs "$D/$1"; }
 
-state() { # NAME
-	trib-union --control "$D/ctl" status |
-		jq -r --arg p "$D/$1" '.branches[] | select(.path == $p).state'
-}
-is_state() { [ "$(state "$1")" = "$2" ]; }
-stat_of() { getfattr --absolute-names --only-values -n user.tributary.stats "$M" | jq -r ".$1"; }
-eio() { fails any "Input/output error" "$@"; }
 logged() { grep -c "$1" "$D/log" || true; }
-
-exchange() { # ONE OTHER: their names
-	python3 -c 'import ctypes, os, sys
-libc = ctypes.CDLL(None, use_errno=True)
-if libc.renameat2(-100, os.fsencode(sys.argv[1]), -100, os.fsencode(sys.argv[2]), 2) < 0:
-    sys.exit(os.strerror(ctypes.get_errno()))' "$@"
-}
 
 remount_a() {
 	eventually 30 umount "$D/a" # once what was being served is over

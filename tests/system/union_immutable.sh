@@ -250,7 +250,6 @@ disk_comes() {
 	mount -o loop "$D/$1.img" "$D/disks/$1"
 	at_exit umount -l "$D/disks/$1"
 }
-ctl() { trib-union --control "$D/ctl" "$@"; }
 branches() { ctl status | jq -c '.branches | map([.id, .mode])'; }
 
 # Of what was made first, as far as it is there.

@@ -6,7 +6,6 @@
 . "$TOP/tests/union_lib.sh"
 need setpriv fio python3 bc
 
-ctl() { trib-union --control "$D/ctl" "$@"; }
 new_branch() { # NAME SIZE
 	mkdir -p "$D/$1"
 	mount -t tmpfs -o "size=$2" none "$D/$1"

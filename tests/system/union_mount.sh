@@ -6,7 +6,6 @@
 . "$TOP/tests/union_lib.sh"
 need findmnt python3 mkfs.ext4 setfattr setpriv
 
-ctl() { trib-union --control "$D/ctl" "$@"; }
 is() { [ "$(ctl status | jq -r ".branches[$1].$2")" = "$3" ]; } # ID KEY VALUE
 setting() { getfattr --absolute-names --only-values -n "user.union.$1" "$M/.union"; }
 flags() { findmnt -rno VFS-OPTIONS,FS-OPTIONS "$M" | tr ', ' '\n\n' | grep -xE "$1" | sort | xargs; }

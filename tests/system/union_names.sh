@@ -5,13 +5,6 @@
 . "$TOP/tests/union_lib.sh"
 need python3
 
-exchange() { # ONE OTHER: their names
-	python3 -c 'import ctypes, os, sys
-libc = ctypes.CDLL(None, use_errno=True)
-if libc.renameat2(-100, os.fsencode(sys.argv[1]), -100, os.fsencode(sys.argv[2]), 2) < 0:
-    sys.exit(os.strerror(ctypes.get_errno()))' "$@"
-}
-
 # The first has no inode left, so that nothing can be noted on it.
 branches_one_of_them_full() {
 	loop_fs a 8M mkfs.ext4 -q -N 32

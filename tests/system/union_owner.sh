@@ -197,8 +197,7 @@ test_a_branch_that_failed_is_free_and_comes_back_when_it_is_again() {
 	echo a >"$D/a/f"
 	union "policy=ff,control=$D/ctl" "$D/a:$D/b"
 	sync -f "$D/a"
-	python3 -c 'import fcntl, os, struct, sys
-fcntl.ioctl(os.open(sys.argv[1], os.O_RDONLY), 0x8004587d, struct.pack("I", 2))' "$D/a"
+	shut_down_fs "$D/a"
 	fails any "Input/output error" cat "$M/f"
 	eventually 30 umount "$D/a"
 	mount -o loop,noatime "$D/a.img" "$D/a"

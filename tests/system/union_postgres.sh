@@ -6,17 +6,13 @@
 # indexes. And that all this is seen when it is not so.
 . "$(dirname "$0")/../lib.sh"
 . "$TOP/tests/union_kill_lib.sh"
-need_root
-need mkfs.ext4 mkfs.xfs pgrep setpriv unshare
-[ -c /dev/fuse ] || skip_all "needs /dev/fuse"
+. "$TOP/tests/union_lib.sh"
+need pgrep setpriv unshare
 for PG in /usr/lib/postgresql/*/bin; do :; done # the newest there is
 [ -x "$PG/initdb" ] || skip_all "needs postgresql"
-D=$TEST_DIR
-M=$D/mnt
 DATA=$M/data
 # PostgreSQL refuses to be root. It writes besides its data: its socket, its log.
 OWN=$D/own
-chmod 755 "$D"
 install -d -o nobody -g nogroup "$OWN"
 export LC_ALL=C HOME=$OWN PGHOST=$OWN PGUSER=nobody PGDATABASE=postgres PGCONNECT_TIMEOUT=30
 PATH=$PG:$PATH
@@ -27,15 +23,6 @@ say_more() { tail -n 20 "$OWN"/log "$D/log" 2>/dev/null; }
 as_nobody() { (cd "$OWN" && unshare --ipc setpriv --reuid nobody --regid nogroup --clear-groups "$@"); }
 sql() { as_nobody psql -X -A -t -q -v ON_ERROR_STOP=1 "$@"; }
 
-loop_fs() { # NAME MKFS...
-	rm -f "$D/$1.img"
-	truncate -s 320M "$D/$1.img"
-	"${@:2}" "$D/$1.img" >/dev/null
-	mkdir -p "$D/$1"
-	mount -o loop,noatime "$D/$1.img" "$D/$1"
-	at_exit umount -l "$D/$1"
-}
-
 union() { # OPTIONS
 	trib-union -o "log=$D/log,$1${OPTIONS:+,$OPTIONS}" "$D/a:$D/b:$D/c" "$M"
 	at_exit union_end "$M"
@@ -44,8 +31,8 @@ union() { # OPTIONS
 # A cluster with checksums, on a union that puts each file somewhere. It makes
 # checkpoints all the time, so that WAL is removed and used again.
 cluster() {
-	loop_fs a mkfs.ext4 -q -m 0
-	loop_fs b mkfs.xfs -q
+	loop_fs a 320M mkfs.ext4 -q -m 0
+	loop_fs b 320M mkfs.xfs -q
 	mkdir -p "$D/c" "$M"
 	mount -t tmpfs -o size=320M none "$D/c"
 	at_exit umount -l "$D/c"
@@ -85,7 +72,6 @@ kill_all() {
 	kill -9 "${pids[@]}" 2>/dev/null || true # some ended by themselves
 	for pid in "$pid" "${pids[@]}"; do eventually 30 gone "$pid"; done
 }
-gone() { ! kill -0 "$1" 2>/dev/null; }
 
 tables() {
 	as_nobody pgbench -i -q -s 2 >/dev/null 2>&1

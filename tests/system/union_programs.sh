@@ -5,27 +5,14 @@
 # also while its server is killed again and again.
 . "$(dirname "$0")/../lib.sh"
 . "$TOP/tests/union_kill_lib.sh"
-need_root
-need mkfs.ext4 mkfs.xfs git make gcc sqlite3 rsync tar setfacl setfattr pgrep
-[ -c /dev/fuse ] || skip_all "needs /dev/fuse"
-D=$TEST_DIR
-M=$D/mnt
-chmod 755 "$D"
+. "$TOP/tests/union_lib.sh"
+need git make gcc sqlite3 rsync tar setfacl setfattr pgrep
 
 branches() {
-	local name
 	mkdir -p "$M"
-	for name in a b c; do
-		rm -f "$D/$name.img"
-		truncate -s 400M "$D/$name.img"
-		case $name in
-		c) mkfs.xfs -q "$D/$name.img" ;;
-		*) mkfs.ext4 -q -F -m 0 "$D/$name.img" ;;
-		esac
-		mkdir -p "$D/$name"
-		mount -o loop,noatime "$D/$name.img" "$D/$name"
-		at_exit umount -l "$D/$name"
-	done
+	loop_fs a 400M mkfs.ext4 -q -F -m 0
+	loop_fs b 400M mkfs.ext4 -q -F -m 0
+	loop_fs c 400M mkfs.xfs -q
 	rmdir "$D/a/lost+found" "$D/b/lost+found"
 }
 

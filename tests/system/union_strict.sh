@@ -6,7 +6,6 @@
 . "$TOP/tests/union_lib.sh"
 need setpriv findmnt
 
-ctl() { trib-union --control "$D/ctl" "$@"; }
 branch() { # NAME OPTIONS
 	mkdir -p "$D/$1" "$M"
 	mount -t tmpfs -o "size=8M,mode=755${2:+,$2}" none "$D/$1"

@@ -3,19 +3,13 @@
 # A union whose server is killed goes on as if nothing had been. OPTIONS: more of
 # the union.
 . "$(dirname "$0")/../lib.sh"
+. "$TOP/tests/union_kill_lib.sh"
 need_root
 need mkfs.ext4 jq python3 getfattr setfattr pgrep fio
 [ -c /dev/fuse ] || skip_all "needs /dev/fuse"
 D=$TEST_DIR
 M=$D/mnt
 chmod 755 "$D"
-
-sent_again() { # by the kernel, what was not answered
-	local major minor
-	IFS=. read -r major minor _ <<<"$(uname -r)"
-	[ "$major" -gt 6 ] || { [ "$major" = 6 ] && [ "${minor%%[!0-9]*}" -ge 9 ]; } ||
-		skip "this kernel sends no request again (Linux 6.9 does)"
-}
 
 branches() { # one of ext4, one of tmpfs
 	mkdir -p "$D/a" "$D/b" "$M"
@@ -304,9 +298,7 @@ test_a_branch_that_has_failed_comes_back_to_the_next_server() {
 	union "control=$D/ctl,policy=ff"
 	same "$(cat "$M/f" "$M/g" | xargs)" "of-a of-b"
 	sync -f "$D/a"
-	# FS_IOC_SHUTDOWN: as when its device is gone
-	python3 -c 'import fcntl, os, struct, sys
-fcntl.ioctl(os.open(sys.argv[1], os.O_RDONLY), 0x8004587d, struct.pack("I", 2))' "$D/a"
+	shut_down_fs "$D/a"
 	fails any "Input/output error" touch "$M/f"
 	eventually 30 is_state "$D/a" failed
 	kill_server
@@ -322,11 +314,9 @@ fcntl.ioctl(os.open(sys.argv[1], os.O_RDONLY), 0x8004587d, struct.pack("I", 2))'
 	echo more >>"$M/f"
 }
 
-# As when its device is gone: FS_IOC_SHUTDOWN
 lose_a() {
 	sync -f "$D/a"
-	python3 -c 'import fcntl, os, struct, sys
-fcntl.ioctl(os.open(sys.argv[1], os.O_RDONLY), 0x8004587d, struct.pack("I", 2))' "$D/a"
+	shut_down_fs "$D/a"
 	fails any "Input/output error" touch "$M/f"
 	eventually 30 is_state "$D/a" failed
 }

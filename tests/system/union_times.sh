@@ -19,7 +19,6 @@ branches() { # MOUNT-OPTIONS NAME...: an ext4 each
 		rmdir "$D/$name/lost+found"
 	done
 }
-ctl() { trib-union --control "$D/ctl" "$@"; }
 is() { [ "$(ctl status | jq -r ".branches[$1].$2")" = "$3" ]; } # ID KEY VALUE
 
 old() { touch -h -d '2001-02-03 04:05:06.123456789 UTC' "$@"; }
