@@ -55,7 +55,8 @@ static const char *name_of(const char *path)
  * Report to the waiting parent when there is one: the parent alone has a
  * terminal.
  */
-static int report(const struct union_options *options, const struct error *err)
+static int report_error(const struct union_options *options,
+			const struct error *err)
 {
 	if (options->supervisor_fd >= 0) {
 		fd_store_say_failed(err);
@@ -87,8 +88,8 @@ static int start_wait(struct union_options *options, struct error *err)
 }
 
 /* Serve here, or by another process that can be replaced. */
-static int serve(struct union_options *options, int argc, char **argv,
-		 struct error *err)
+static int serve_mount(struct union_options *options, int argc, char **argv,
+		       struct error *err)
 {
 	if (!options->survive || options->supervisor_fd >= 0)
 		return mount_serve(options, ready, options, err);
@@ -105,8 +106,8 @@ static int run_foreground(struct union_options *options, int argc, char **argv)
 	(void)prctl(PR_SET_NAME, name_of(argv[0])); /* a string */
 	if (start_wait(options, &err) < 0)
 		return log_error(1, "%s", error_text(&err));
-	if (serve(options, argc, argv, &err) < 0)
-		return report(options, &err);
+	if (serve_mount(options, argc, argv, &err) < 0)
+		return report_error(options, &err);
 	return 0;
 }
 

@@ -27,7 +27,7 @@ static int change(int mount_fd, uint64_t said, uint64_t set)
 }
 
 /* Put @fd where @at is open, or keep it there. */
-static void put(atomic_int *at, int fd)
+static void put_fd(atomic_int *at, int fd)
 {
 	int there = atomic_load(at) - 1;
 
@@ -39,7 +39,7 @@ static void put(atomic_int *at, int fd)
 	}
 }
 
-static int make(struct branch *branch, uint64_t said, uint64_t set)
+static int make_mount(struct branch *branch, uint64_t said, uint64_t set)
 {
 	auto_close int mount = open_tree(branch->root_fd, "",
 					 AT_EMPTY_PATH | OPEN_TREE_CLONE |
@@ -52,15 +52,15 @@ static int make(struct branch *branch, uint64_t said, uint64_t set)
 	root = openat(mount, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (root < 0)
 		return -errno;
-	put(&branch->own_mount, take_fd(&mount));
-	put(&branch->own_root, take_fd(&root));
+	put_fd(&branch->own_mount, take_fd(&mount));
+	put_fd(&branch->own_root, take_fd(&root));
 	return 0;
 }
 
 int atime_begin(const struct branch_table *table, struct branch *branch)
 {
 	return table->atime_said
-		       ? make(branch, table->atime_said, table->atime_set)
+		       ? make_mount(branch, table->atime_said, table->atime_set)
 		       : 0;
 }
 
@@ -98,7 +98,7 @@ int atime_set(struct branch_table *table, uint64_t said, uint64_t set)
 		one = atime_is_own(branch)
 			      ? change(atomic_load(&branch->own_mount) - 1,
 				       said, set)
-			      : make(branch, said, set);
+			      : make_mount(branch, said, set);
 		r = one < 0 ? one : r;
 	}
 	return r;

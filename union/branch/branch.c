@@ -15,6 +15,7 @@
 #include "union/branch/branch_health.h"
 #include "union/branch/dir_fd.h"
 #include "union/branch/ino_preserve.h"
+#include "union/sys/empty_dir.h"
 #include "union/sys/handle.h"
 #include "union/sys/proc_path.h"
 
@@ -114,8 +115,7 @@ static bool is_empty(int fd)
 	bool empty = dir;
 
 	while (dir && empty && (entry = readdir(dir)))
-		empty = strcmp(entry->d_name, ".") == 0 ||
-			strcmp(entry->d_name, "..") == 0 ||
+		empty = name_is_dot(entry->d_name) ||
 			strcmp(entry->d_name, BRANCH_WORK_DIR) == 0;
 	if (dir)
 		(void)closedir(dir);
@@ -212,8 +212,8 @@ int branch_open(struct branch_table *table, const char *path, unsigned flags,
 }
 
 /* Put @branch in the place of @old (NULL: of none). */
-static void put(struct branch_table *table, struct branch *branch,
-		struct branch *old)
+static void put_branch(struct branch_table *table, struct branch *branch,
+		       struct branch *old)
 {
 	__atomic_store_n(&table->items[branch->id], branch, __ATOMIC_RELEASE);
 	if (!old)
@@ -226,7 +226,7 @@ void branch_enter(struct branch_table *table, struct branch *branch)
 {
 	if (branch->absent) /* it is among those that are counted */
 		atomic_fetch_or(&branch->flags, BRANCH_RO);
-	put(table, branch, branch->absent);
+	put_branch(table, branch, branch->absent);
 }
 
 void branch_publish(struct branch_table *table, struct branch *branch,
@@ -256,7 +256,8 @@ static bool is_entered(const struct branch_table *table,
 }
 
 /* Take a branch out of the list of replaced ones. */
-static void take_back(struct branch_table *table, const struct branch *branch)
+static void remove_branch(struct branch_table *table,
+			  const struct branch *branch)
 {
 	struct branch **at = &table->replaced;
 
@@ -271,8 +272,8 @@ void branch_drop(struct branch_table *table, struct branch *branch)
 		table->items[branch->id] = NULL;
 		free_branch(branch);
 	} else if (is_entered(table, branch)) {
-		take_back(table, branch->absent);
-		put(table, branch->absent, branch);
+		remove_branch(table, branch->absent);
+		put_branch(table, branch->absent, branch);
 	} else {
 		free_branch(branch);
 	}

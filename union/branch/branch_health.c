@@ -30,7 +30,7 @@ void branch_health_watch(void (*changed)(struct branch *branch))
 	atomic_store(&on_change, changed);
 }
 
-static void tell(struct branch *branch)
+static void log_health(struct branch *branch)
 {
 	void (*changed)(struct branch * branch) = atomic_load(&on_change);
 
@@ -102,7 +102,7 @@ void branch_fail(struct branch *branch, int error)
 		  "branch '%s' failed (%s): files that are on no other "
 		  "branch are EIO until it is back",
 		  branch->path, strerror(error));
-	tell(branch);
+	log_health(branch);
 }
 
 void branch_set_turned_ro(struct branch *branch, bool ro)
@@ -116,7 +116,7 @@ void branch_set_turned_ro(struct branch *branch, bool ro)
 	log_write(LOG_LEVEL_ERROR,
 		  "branch '%s' turned read-only: new names go elsewhere",
 		  branch->path);
-	tell(branch);
+	log_health(branch);
 }
 
 static bool is_damage(int r)

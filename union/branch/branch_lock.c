@@ -24,7 +24,7 @@ static bool is_unsupported(int error)
 }
 
 /* Is it there still? The removal of a branch from a union removes it. */
-static bool is_current(int root, int fd)
+static bool is_linked(int root, int fd)
 {
 	struct stat st, now;
 
@@ -40,10 +40,10 @@ static int lock_fd(int root, int fd, bool shared)
 		return errno == EWOULDBLOCK    ? -EBUSY
 		       : is_unsupported(errno) ? 0
 					       : -errno;
-	return is_current(root, fd) ? 1 : -EAGAIN;
+	return is_linked(root, fd) ? 1 : -EAGAIN;
 }
 
-static void keep(struct branch *branch, int fd)
+static void keep_lock(struct branch *branch, int fd)
 {
 	fd_store_fd(FD_STORE_LOCK + branch->id, fd);
 	atomic_store(&branch->lock, fd + 1);
@@ -62,7 +62,7 @@ static int try_lock(struct branch *branch, int root, bool shared)
 			return fd == -ENOENT && shared ? 1 : fd;
 		r = lock_fd(root, fd, shared);
 		if (r >= 0)
-			keep(branch, take_fd(&opened));
+			keep_lock(branch, take_fd(&opened));
 	} while (r == -EAGAIN);
 	return r;
 }
@@ -156,7 +156,7 @@ int branch_lock_again(struct branch *branch, int root)
 	bool shared = branch->flags & BRANCH_RO;
 	int fd = atomic_load(&branch->lock) - 1;
 
-	if (fd >= 0 && is_current(root, fd))
+	if (fd >= 0 && is_linked(root, fd))
 		return 0;
 	branch_unlock(branch);
 	return say_unlocked(branch, try_lock(branch, root, shared), shared);

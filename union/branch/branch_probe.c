@@ -39,7 +39,7 @@ static void call(const char *path)
 	(void)branch_identity_get(fd, &identity);
 }
 
-static void *thread_main(void *context)
+static void *probe_main(void *context)
 {
 	bool *waits = context;
 	unsigned branch = (unsigned)(waits - probe.waits);
@@ -57,14 +57,14 @@ static void *thread_main(void *context)
 }
 
 /* With the lock. */
-static void start(unsigned branch)
+static void start_probe(unsigned branch)
 {
 	pthread_attr_t attr;
 	pthread_t thread;
 
 	pthread_attr_init(&attr);
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	if (pthread_create(&thread, &attr, thread_main, &probe.waits[branch]) ==
+	if (pthread_create(&thread, &attr, probe_main, &probe.waits[branch]) ==
 	    0) {
 		probe.waits[branch] = true;
 		probe.busy++;
@@ -115,7 +115,7 @@ void branch_probe(struct state *state, const bool *wanted, int patience_ms,
 	pthread_mutex_lock(&probe.lock);
 	for (i = 0; i < BRANCH_MAX; i++)
 		if (wanted[i])
-			start(i);
+			start_probe(i);
 	wait_for_all(patience_ms);
 	for (i = 0; i < BRANCH_MAX; i++)
 		ret_answers[i] = !probe.waits[i];

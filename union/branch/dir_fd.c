@@ -28,13 +28,13 @@ struct changes {
 
 static struct changes everywhere, on_branch[BRANCH_MAX];
 
-static void begin(struct changes *changes)
+static void begin_changes(struct changes *changes)
 {
 	atomic_fetch_add(&changes->going_on, 1);
 	atomic_fetch_add(&changes->count, 1);
 }
 
-static void end(struct changes *changes)
+static void end_changes(struct changes *changes)
 {
 	atomic_fetch_add(&changes->count, 1);
 	atomic_fetch_sub(&changes->going_on, 1);
@@ -42,22 +42,22 @@ static void end(struct changes *changes)
 
 void dir_fd_changes_begin(void)
 {
-	begin(&everywhere);
+	begin_changes(&everywhere);
 }
 
 void dir_fd_changes_end(void)
 {
-	end(&everywhere);
+	end_changes(&everywhere);
 }
 
 void dir_fd_changes_begin_on(unsigned branch)
 {
-	begin(&on_branch[branch]);
+	begin_changes(&on_branch[branch]);
 }
 
 void dir_fd_changes_end_on(unsigned branch)
 {
-	end(&on_branch[branch]);
+	end_changes(&on_branch[branch]);
 }
 
 /*
@@ -113,7 +113,7 @@ static struct dir_fd **head_of(const struct copy *copy)
 	return &cache.heads[(uintptr_t)copy / sizeof(*copy) % HEADS];
 }
 
-static struct dir_fd *find(const struct copy *copy)
+static struct dir_fd *find_cached(const struct copy *copy)
 {
 	struct dir_fd *dir = *head_of(copy);
 
@@ -167,7 +167,7 @@ static void destroy(struct dir_fd *dir)
 /* Get the attributes of @copy, if they are kept. */
 static bool use_stat(const struct copy *copy, struct stat *ret)
 {
-	const struct dir_fd *dir = find(copy);
+	const struct dir_fd *dir = find_cached(copy);
 
 	if (!dir || !dir->since || dir->since != now(copy->branch))
 		return false;
@@ -176,7 +176,7 @@ static bool use_stat(const struct copy *copy, struct stat *ret)
 }
 
 /* Take it off its copy and out of the list; true when nobody uses it. */
-static bool detach(struct dir_fd *dir)
+static bool detach_dir(struct dir_fd *dir)
 {
 	struct dir_fd **at = head_of(dir->copy);
 
@@ -198,13 +198,13 @@ static struct dir_fd *evict(void)
 	while (dir && dir->users)
 		dir = dir->newer;
 	if (dir)
-		(void)detach(dir); /* unused, as was just seen */
+		(void)detach_dir(dir); /* unused, as was just seen */
 	return dir;
 }
 
 static struct dir_fd *use_cached(struct copy *copy)
 {
-	struct dir_fd *dir = find(copy);
+	struct dir_fd *dir = find_cached(copy);
 
 	if (!dir)
 		return NULL;
@@ -331,8 +331,8 @@ void dir_fd_drop(struct copy *copy)
 	struct dir_fd *dir;
 
 	pthread_mutex_lock(&cache.lock);
-	dir = find(copy);
-	if (dir && !detach(dir))
+	dir = find_cached(copy);
+	if (dir && !detach_dir(dir))
 		dir = NULL; /* its last user closes it */
 	pthread_mutex_unlock(&cache.lock);
 	destroy(dir);
@@ -346,7 +346,7 @@ static struct dir_fd *detach_one(unsigned branch, bool *ret_idle)
 	while (dir && dir->copy->branch != branch)
 		dir = dir->older;
 	if (dir)
-		*ret_idle = detach(dir);
+		*ret_idle = detach_dir(dir);
 	return dir;
 }
 

@@ -58,7 +58,7 @@ static int refuse(const struct branch *branch, const char *what,
 			 branch->path, what);
 }
 
-static const char *kind_of(int root)
+static const char *file_system_kind(int root)
 {
 	struct statfs fs;
 
@@ -143,7 +143,7 @@ static bool work_dir_folds(const struct branch *branch)
 
 int folding_check(const struct branch *branch, struct error *err)
 {
-	const char *kind = kind_of(branch->root_fd);
+	const char *kind = file_system_kind(branch->root_fd);
 
 	if (kind)
 		return refuse(branch, kind, err);

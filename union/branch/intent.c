@@ -60,7 +60,7 @@ static int handle_parse(const char **text, struct handle *ret)
 /* Letters of the kinds, by enum intent_kind. */
 static const char kinds[] = {'R', 'M', 'A', 'S', 'X', 'D', 'E', 'N'};
 
-static bool is_relocation(enum intent_kind kind)
+static bool is_relocation_kind(enum intent_kind kind)
 {
 	return kind == INTENT_RELOCATE || kind == INTENT_RELOCATE_ALL;
 }
@@ -79,7 +79,7 @@ int intent_encode(const struct intent *intent, char *text)
 			     handle_text(&intent->other_dir, third),
 			     handle_text(&intent->replaced, fourth),
 			     intent->to_name);
-	else if (is_relocation(intent->kind))
+	else if (is_relocation_kind(intent->kind))
 		n = snprintf(text, INTENT_TEXT_MAX + 1,
 			     "1 %c %s %s %u %s %s %s/%s", kinds[intent->kind],
 			     moved, to_dir, intent->other,
@@ -128,7 +128,7 @@ static int decode_replace(const char *text, struct intent *ret)
 	if (r == 0)
 		r = handle_parse(&text, &ret->replaced);
 	if (r == 0)
-		r = is_relocation(ret->kind)
+		r = is_relocation_kind(ret->kind)
 			    ? decode_names(text, ret)
 			    : name_copy(text, strlen(text), ret->to_name);
 	return r;
@@ -158,7 +158,8 @@ int intent_decode(const char *text, struct intent *ret)
 	if (r == 0)
 		r = handle_parse(&text, &intent.to_dir);
 	if (r == 0)
-		r = intent.kind == INTENT_REPLACE || is_relocation(intent.kind)
+		r = intent.kind == INTENT_REPLACE ||
+				    is_relocation_kind(intent.kind)
 			    ? decode_replace(text, &intent)
 			    : decode_move(text, &intent);
 	if (r == 0)
@@ -259,4 +260,9 @@ int intent_end(const struct branch *branch, uint64_t id, bool sync)
 	if (unlinkat(work, name, 0) < 0 && errno != ENOENT)
 		return -errno;
 	return sync ? intent_sync_dir(work) : 0;
+}
+
+void intent_copy_name(char *to, const char *from)
+{
+	(void)snprintf(to, NAME_MAX + 1, "%s", from);
 }

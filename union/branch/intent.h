@@ -126,4 +126,7 @@ int intent_sync_dir(int dirfd);
 /* Make a rename on @branch from the one directory to the other durable. */
 int intent_sync_rename(const struct branch *branch, int from_fd, int to_fd);
 
+/* Copy a name to @to, of NAME_MAX + 1 bytes: the kernel's limit. */
+void intent_copy_name(char *to, const char *from);
+
 #endif

@@ -120,7 +120,7 @@ static void resolve_target(const struct process *p, char *ret)
 }
 
 /* Escape @path as in the table of mounts: proc(5). */
-static void escape(const char *path, char *ret, size_t size)
+static void escape_path(const char *path, char *ret, size_t size)
 {
 	size_t n = 0;
 
@@ -144,7 +144,7 @@ static bool is_mounted(const struct process *p, const char *mountpoint)
 	if (file_read(p->dir, "mountinfo", TABLE_MAX, &table, &length, NULL) <
 	    0)
 		return false;
-	escape(mountpoint, escaped, sizeof(escaped));
+	escape_path(mountpoint, escaped, sizeof(escaped));
 	for (line = strtok_r(table, "\n", &rest); line;
 	     line = strtok_r(NULL, "\n", &rest))
 		if (strstr(line, TYPE) &&
@@ -206,8 +206,9 @@ static const struct branch *find_ours(const struct search *s, int fd,
 }
 
 /* Find a branch of ours that @p has; @ret: its path there, PATH_MAX bytes. */
-static const struct branch *has_branch(const struct search *s,
-				       const struct process *p, char *ret)
+static const struct branch *find_owner_branch(const struct search *s,
+					      const struct process *p,
+					      char *ret)
 {
 	static const char end[] = "/" BRANCH_WORK_DIR;
 	const struct branch *found = NULL;
@@ -243,7 +244,7 @@ static bool note_owner(void *context, const struct process *p)
 	const struct branch *ours;
 	char branch[PATH_MAX], target[PATH_MAX];
 
-	ours = has_branch(s, p, branch);
+	ours = find_owner_branch(s, p, branch);
 	if (!ours)
 		return false;
 	resolve_target(p, target);

@@ -242,7 +242,7 @@ static void note_changes(void)
 }
 
 /* Look for mounts; without the table there may be any. */
-static bool look(const struct branch *branch, int mount_id)
+static bool look_for_mount(const struct branch *branch, int mount_id)
 {
 	if (table.read != table.changes)
 		read_table();
@@ -259,7 +259,7 @@ enum mounted submount_inside(struct branch *branch)
 	note_changes();
 	if (looked->changes != table.changes || looked->mount_id != mount_id)
 		*looked = (struct looked){table.changes, mount_id,
-					  look(branch, mount_id)};
+					  look_for_mount(branch, mount_id)};
 	inside = looked->inside;
 	pthread_mutex_unlock(&table.lock);
 	if (inside)

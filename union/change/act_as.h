@@ -49,8 +49,8 @@ int act_as_thread_setup(void);
 
 /*
  * Let quotas hold for this thread, and for the threads it starts; or lift them
- * again, for work that the administrator asks for or that a crash interrupted.
- * The first returns 0 or -EPERM.
+ * again. Work that the administrator asks for goes without them, and work that
+ * a crash interrupted. The first returns 0 or -EPERM.
  */
 int act_as_thread_limited(void);
 void act_as_thread_unlimited(void);

@@ -237,8 +237,8 @@ static int make_clone(struct unionfs *fs, const struct source *from,
 }
 
 /* Make the directory @name of @parent on @to, where it was not. */
-static int make(struct unionfs *fs, const struct source *from,
-		const struct branch *to, int parent, const char *name)
+static int make_copy(struct unionfs *fs, const struct source *from,
+		     const struct branch *to, int parent, const char *name)
 {
 	struct dir_attr_lock turn;
 	bool taken = take_turn(fs, to, parent, &turn);
@@ -274,7 +274,7 @@ static int make_as(struct unionfs *fs, const struct branch *from, int from_fd,
 	int r = source_find(fs, from->id, from_fd, known, &source);
 
 	if (r == 0)
-		r = make(fs, &source, to, parent, name);
+		r = make_copy(fs, &source, to, parent, name);
 	if (taken)
 		give_turn(fs, &turn);
 	source_done(&source);
@@ -282,8 +282,9 @@ static int make_as(struct unionfs *fs, const struct branch *from, int from_fd,
 }
 
 /* Adopt a directory that was there as a copy of the same directory. */
-static int adopt(struct unionfs *fs, const struct branch *from,
-		 const struct handle *known, const struct branch *to, int fd)
+static int adopt_dir(struct unionfs *fs, const struct branch *from,
+		     const struct handle *known, const struct branch *to,
+		     int fd)
 {
 	struct handle handle;
 	int r = handle_get(fd, "", &handle);
@@ -314,7 +315,7 @@ static int step(struct unionfs *fs, const struct branch *from, int *from_fd,
 		r = to_next = make_as(fs, from, from_next, &known, to, *to_fd,
 				      name);
 	else if (r == 0)
-		r = adopt(fs, from, &known, to, to_next);
+		r = adopt_dir(fs, from, &known, to, to_next);
 	if (r < 0)
 		return r;
 	fd_close(*from_fd);

@@ -32,8 +32,8 @@ int remove_dir_check(const struct hit *hits, int count, const char *name)
 	return r;
 }
 
-static int remove_copy(struct unionfs *fs, const struct hit *hit,
-		       const char *name, bool last)
+static int remove_dir_copy(struct unionfs *fs, const struct hit *hit,
+			   const char *name, bool last)
 {
 	struct orphan_fd buried;
 	struct handle handle;
@@ -81,7 +81,7 @@ static int remove_found(struct unionfs *fs, const struct hit *hits, int count,
 	for (i = count - 1; i >= 0; i--) {
 		if (!S_ISDIR(hits[i].st.st_mode))
 			continue;
-		r = remove_copy(fs, &hits[i], name, i == 0);
+		r = remove_dir_copy(fs, &hits[i], name, i == 0);
 		if (r < 0)
 			return r;
 	}

@@ -100,7 +100,7 @@ static int add_target(struct parts *p, const struct hit *hit)
 	return 0;
 }
 
-static int add_part(struct parts *p, const struct hit *from, int into_fd)
+static int add_dir_part(struct parts *p, const struct hit *from, int into_fd)
 {
 	const struct move *m = p->m;
 	int r = check_steady(m, from->fd->fd, m->from_name, into_fd);
@@ -127,7 +127,7 @@ static int add_all(struct parts *p, struct dir_fd **into)
 	for (i = 0; i < m->from_count && r == 0; i++)
 		if (S_ISDIR(m->from[i].st.st_mode)) {
 			assert(into[i]);
-			r = add_part(p, &m->from[i], into[i]->fd);
+			r = add_dir_part(p, &m->from[i], into[i]->fd);
 		}
 	for (i = 0; i < m->to_count && r == 0; i++)
 		if (S_ISDIR(m->to[i].st.st_mode))
@@ -158,7 +158,7 @@ static void end_targets(struct parts *p, bool gone)
 }
 
 /* Forget the old names, which no branch has any more. */
-static void forget_names(const struct move *m)
+static void forget_dir_names(const struct move *m)
 {
 	int i;
 
@@ -168,7 +168,7 @@ static void forget_names(const struct move *m)
 					   m->from[i].dir->branch);
 }
 
-static int do_parts(struct parts *p)
+static int do_dir_parts(struct parts *p)
 {
 	const struct move *m = p->m;
 	int r;
@@ -195,16 +195,16 @@ static int rename_copies(const struct move *m, struct dir_fd **into)
 	p->m = m;
 	r = add_all(p, into);
 	if (r == 0)
-		r = do_parts(p);
+		r = do_dir_parts(p);
 	end_quiet(p);
 	if (r == 0)
-		forget_names(m);
+		forget_dir_names(m);
 	end_targets(p, r == 0);
 	return r;
 }
 
 /* Hide files below either name: they must not appear or be in the way. */
-static int put_hidden_aside(const struct move *m)
+static int put_both_hidden_aside(const struct move *m)
 {
 	int r = hidden_files_put_all(m->fs, m->from, m->from_count,
 				     m->from_name);
@@ -229,7 +229,7 @@ int rename_dir(const struct move *m)
 	if (r == 0)
 		r = remove_dir_check(m->to, m->to_count, m->to_name);
 	if (r == 0)
-		r = put_hidden_aside(m);
+		r = put_both_hidden_aside(m);
 	if (r == 0)
 		r = rename_copies(m, into);
 	for (i = 0; i < m->from_count; i++)

@@ -47,9 +47,9 @@ static int clear_hidden(struct exchange *x, const struct hit *hits, int count,
 	return 0;
 }
 
-static int add_part(struct exchange *x, const struct hit *from,
-		    const char *from_name, struct node *to_dir,
-		    const char *to_name, unsigned flags)
+static int add_exchange_part(struct exchange *x, const struct hit *from,
+			     const char *from_name, struct node *to_dir,
+			     const char *to_name, unsigned flags)
 {
 	struct dir_fd **into = &x->held[x->count];
 	int r = clone_dir_locked(x->m->fs, to_dir, from->dir->branch, into);
@@ -79,9 +79,10 @@ static int add_parts(struct exchange *x)
 			    rename_is_seen(m->to, (int)(other - m->to));
 
 		if (rename_is_seen(m->from, i))
-			r = add_part(x, &m->from[i], m->from_name, m->to_dir,
-				     m->to_name,
-				     both ? RENAME_EXCHANGE : RENAME_NOREPLACE);
+			r = add_exchange_part(x, &m->from[i], m->from_name,
+					      m->to_dir, m->to_name,
+					      both ? RENAME_EXCHANGE
+						   : RENAME_NOREPLACE);
 	}
 	for (i = 0; i < m->to_count && r == 0; i++) {
 		const struct hit *other = rename_hit_on(m->from, m->from_count,
@@ -89,14 +90,15 @@ static int add_parts(struct exchange *x)
 
 		if (rename_is_seen(m->to, i) &&
 		    !(other && rename_is_seen(m->from, (int)(other - m->from))))
-			r = add_part(x, &m->to[i], m->to_name, m->from_dir,
-				     m->from_name, RENAME_NOREPLACE);
+			r = add_exchange_part(x, &m->to[i], m->to_name,
+					      m->from_dir, m->from_name,
+					      RENAME_NOREPLACE);
 	}
 	return r;
 }
 
 /* Do all parts, seen as one change. 0 or -errno. */
-static int do_parts(struct exchange *x)
+static int do_exchange_parts(struct exchange *x)
 {
 	const struct move *m = x->m;
 	int is_dir = S_ISDIR(m->from[0].st.st_mode) != 0;
@@ -146,7 +148,7 @@ int rename_exchange(const struct move *m)
 		r = clear_hidden(&x, m->to, m->to_count, m->to_name);
 	rename_note_names(m);
 	if (r == 0)
-		r = do_parts(&x);
+		r = do_exchange_parts(&x);
 	for (i = 0; i < BRANCH_MAX; i++)
 		dir_fd_put(x.held[i]);
 	if (r < 0)

@@ -26,12 +26,7 @@ struct unsure {
 
 static struct unsure *unsure_first;
 
-static void copy_name(char *to, const char *from)
-{
-	(void)snprintf(to, NAME_MAX + 1, "%s", from); /* the kernel's limit */
-}
-
-static enum intent_kind kind_of(const struct rename_part *part, bool first)
+static enum intent_kind part_kind(const struct rename_part *part, bool first)
 {
 	if (part->flags & RENAME_EXCHANGE)
 		return first ? INTENT_SWAP_ALL : INTENT_SWAP;
@@ -39,14 +34,14 @@ static enum intent_kind kind_of(const struct rename_part *part, bool first)
 }
 
 /* Write the record of a part; @at, @name: where its file is now */
-static int describe(const struct rename_part *part, bool first, int at,
-		    const char *name, struct intent *ret)
+static int describe_part(const struct rename_part *part, bool first, int at,
+			 const char *name, struct intent *ret)
 {
 	int r;
 
-	ret->kind = kind_of(part, first);
-	copy_name(ret->from_name, part->from_name);
-	copy_name(ret->to_name, part->to_name);
+	ret->kind = part_kind(part, first);
+	intent_copy_name(ret->from_name, part->from_name);
+	intent_copy_name(ret->to_name, part->to_name);
 	r = handle_get(at, name, &ret->moved);
 	if (r == 0)
 		r = handle_get(part->from_fd, "", &ret->from_dir);
@@ -61,8 +56,8 @@ static int write_down(const struct rename_part *parts, int count, uint64_t id)
 	for (i = count - 1; i >= 0 && r == 0; i--) {
 		struct intent intent = {0};
 
-		r = describe(&parts[i], i == 0, parts[i].from_fd,
-			     parts[i].from_name, &intent);
+		r = describe_part(&parts[i], i == 0, parts[i].from_fd,
+				  parts[i].from_name, &intent);
 		if (r == 0)
 			r = intent_begin(parts[i].branch, id, &intent, true);
 	}
@@ -79,7 +74,7 @@ static int rename_one(const struct rename_part *part)
 								    : -errno;
 }
 
-static void take_back(struct rename_part *parts, int count)
+static void take_back_parts(struct rename_part *parts, int count)
 {
 	int i;
 
@@ -99,12 +94,12 @@ static int rename_all(struct rename_part *parts, int count)
 		parts[i].done = r == 0;
 	}
 	if (r < 0)
-		take_back(parts, count);
+		take_back_parts(parts, count);
 	return r;
 }
 
-static bool has_part(const struct rename_part *parts, int count,
-		     const struct branch *branch)
+static bool has_part_on(const struct rename_part *parts, int count,
+			const struct branch *branch)
 {
 	int i;
 
@@ -138,7 +133,7 @@ static int put_all_away(struct rename_gone *gone, int gone_count,
 
 	for (i = 0; i < gone_count && r == 0; i++)
 		if ((gone[i].replaced &&
-		     has_part(parts, count, gone[i].branch)) == replaced)
+		     has_part_on(parts, count, gone[i].branch)) == replaced)
 			r = rename_gone_put(&gone[i]);
 	return r;
 }
@@ -167,15 +162,15 @@ void rename_gone_end(struct rename_gone *gone, int count, bool back)
  * Does the rename need records? A single part needs none, unless a file on
  * another branch is to go with it.
  */
-static bool is_noted(const struct rename_part *parts, int count,
-		     const struct rename_gone *gone, int gone_count)
+static bool is_gone_noted(const struct rename_part *parts, int count,
+			  const struct rename_gone *gone, int gone_count)
 {
 	bool noted = count > 1;
 	int i;
 
 	for (i = 0; i < gone_count && !noted; i++)
 		noted = !gone[i].replaced ||
-			!has_part(parts, count, gone[i].branch);
+			!has_part_on(parts, count, gone[i].branch);
 	return noted;
 }
 
@@ -188,8 +183,8 @@ static bool is_noted(const struct rename_part *parts, int count,
  * may be in their way by then: on a branch without a part, nobody would put it
  * away later.
  */
-static int begin(struct rename_part *parts, int count, struct rename_gone *gone,
-		 int gone_count, uint64_t id)
+static int begin_parts(struct rename_part *parts, int count,
+		       struct rename_gone *gone, int gone_count, uint64_t id)
 {
 	int r = put_all_away(gone, gone_count, parts, count, false);
 
@@ -205,8 +200,8 @@ static int begin(struct rename_part *parts, int count, struct rename_gone *gone,
  * nothing. @sync: the others go only when that has surely gone, since it would
  * count alone.
  */
-static void strike_out(const struct branch *const *branches, int count,
-		       uint64_t id, bool sync)
+static void strike_parts_out(const struct branch *const *branches, int count,
+			     uint64_t id, bool sync)
 {
 	int i, r = intent_end(branches[0], id, sync);
 
@@ -229,7 +224,8 @@ static void forget_unsure(void)
 		unsure_first = unsure->next;
 		for (i = 0; i < unsure->count; i++)
 			(void)syncfs(unsure->branches[i]->root_fd);
-		strike_out(unsure->branches, unsure->count, unsure->id, true);
+		strike_parts_out(unsure->branches, unsure->count, unsure->id,
+				 true);
 		free(unsure);
 	}
 }
@@ -252,11 +248,11 @@ static void remember_unsure(const struct branch *const *branches, int count,
 }
 
 /* Settle the record whose own part is durable: it counts for the others. */
-static void settle(const struct rename_part *part, uint64_t id)
+static void settle_part(const struct rename_part *part, uint64_t id)
 {
 	struct intent intent = {0};
 
-	if (describe(part, true, part->to_fd, part->to_name, &intent) == 0)
+	if (describe_part(part, true, part->to_fd, part->to_name, &intent) == 0)
 		(void)intent_settle(part->branch, id, &intent); /* or it is
 								 * done again */
 }
@@ -281,12 +277,12 @@ static void make_durable(struct rename_part *parts, int count, uint64_t id)
 		all = all && durable[i];
 	}
 	if (all) {
-		strike_out(branches, count, id,
-			   !intent_in_order(parts[0].branch));
+		strike_parts_out(branches, count, id,
+				 !intent_in_order(parts[0].branch));
 		return;
 	}
 	if (durable[0])
-		settle(&parts[0], id);
+		settle_part(&parts[0], id);
 	for (i = 1; i < count; i++)
 		if (durable[i])
 			(void)intent_end(branches[i], id, false);
@@ -307,13 +303,13 @@ static void drop_records(struct rename_part *parts, int count, uint64_t id)
 						 parts[i].to_fd,
 						 parts[i].from_fd);
 	}
-	strike_out(branches, count, id, true);
+	strike_parts_out(branches, count, id, true);
 }
 
 int rename_parts_do(struct rename_part *parts, int count,
 		    struct rename_gone *gone, int gone_count)
 {
-	bool noted = is_noted(parts, count, gone, gone_count);
+	bool noted = is_gone_noted(parts, count, gone, gone_count);
 	uint64_t id = intent_new_id();
 	int i, r = 0;
 
@@ -323,7 +319,7 @@ int rename_parts_do(struct rename_part *parts, int count,
 	for (i = 0; i < gone_count; i++)
 		gone[i].away[0] = '\0';
 	if (noted)
-		r = begin(parts, count, gone, gone_count, id);
+		r = begin_parts(parts, count, gone, gone_count, id);
 	if (r == 0)
 		r = rename_all(parts, count);
 	rename_gone_end(gone, gone_count, r < 0);

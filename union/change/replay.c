@@ -35,11 +35,9 @@ bool replay_is_linked(const struct request *request, int dirfd,
 		      const char *name, const struct handle *handle)
 {
 	struct reply_cache_noted noted;
-	struct handle there;
 
 	return was_noted(request, REPLY_CACHE_ABSENT, &noted) &&
-	       handle_get(dirfd, name, &there) == 0 &&
-	       handle_equal(&there, handle);
+	       handle_is_at(dirfd, name, handle);
 }
 
 /* Find the file. 1: it is there; 0: it is not; or -errno. */
@@ -90,8 +88,8 @@ void replay_note_hit(struct request *request, const struct hit *hit,
 		reply_cache_note_file(request, hit->dir->branch, &handle);
 }
 
-static bool is_noted(const struct hit *hit, const char *name,
-		     const struct reply_cache_noted *noted)
+static bool is_noted_hit(const struct hit *hit, const char *name,
+			 const struct reply_cache_noted *noted)
 {
 	struct handle there;
 
@@ -109,7 +107,7 @@ bool replay_went(const struct request *request, const struct hit *hits,
 	if (!was_noted(request, REPLY_CACHE_PRESENT, &noted))
 		return false;
 	for (i = 0; i < count; i++)
-		if (is_noted(&hits[i], name, &noted))
+		if (is_noted_hit(&hits[i], name, &noted))
 			return false;
 	return count > 0 || count == -ENOENT;
 }

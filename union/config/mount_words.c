@@ -94,7 +94,7 @@ static void take_row(struct mount_words *words, const struct row *row)
 	words->fs_set = (words->fs_set & ~row->fs_said) | row->fs_set;
 }
 
-static const struct row *find(const char *word, size_t length)
+static const struct row *find_word(const char *word, size_t length)
 {
 	for (size_t i = 0; i < array_size(rows); i++)
 		if (strlen(rows[i].name) == length &&
@@ -106,7 +106,7 @@ static const struct row *find(const char *word, size_t length)
 int mount_words_take(struct mount_words *words, const char *word,
 		     bool *ret_libfuse, struct error *err)
 {
-	const struct row *row = find(word, strlen(word));
+	const struct row *row = find_word(word, strlen(word));
 
 	if (ret_libfuse)
 		*ret_libfuse = row && row->libfuse;
@@ -158,7 +158,7 @@ void mount_words_complete(struct mount_words *words,
 static void take_all(struct mount_words *words, const char *list)
 {
 	for (; *list; list += strcspn(list, ","), list += *list == ',') {
-		const struct row *row = find(list, strcspn(list, ","));
+		const struct row *row = find_word(list, strcspn(list, ","));
 
 		if (row && !row->refusal)
 			take_row(words, row);

@@ -157,8 +157,8 @@ static int lower_timeout(struct union_options *options, const char *name,
 }
 
 /* Set the threads that read and serve; 0 and less: the default. */
-static int set_threads(struct union_options *options, const char *name,
-		       const char *value, struct error *err)
+static int set_mergerfs_threads(struct union_options *options, const char *name,
+				const char *value, struct error *err)
 {
 	char *end = NULL;
 	long number = value ? strtol(value, &end, 10) : 0;
@@ -172,8 +172,9 @@ static int set_threads(struct union_options *options, const char *name,
 	return 0;
 }
 
-static int set_passthrough(struct union_options *options, const char *name,
-			   const char *value, struct error *err)
+static int set_mergerfs_passthrough(struct union_options *options,
+				    const char *name, const char *value,
+				    struct error *err)
 {
 	if (!value || !is_one_of(value, "off|rw"))
 		return error_set(err, EINVAL,
@@ -238,8 +239,9 @@ static int set_inodecalc(struct union_options *options, const char *name,
 			 name, value ? "=" : "", value ? value : "");
 }
 
-static int set_readahead(struct union_options *options, const char *name,
-			 const char *value, struct error *err)
+static int set_mergerfs_readahead(struct union_options *options,
+				  const char *name, const char *value,
+				  struct error *err)
 {
 	options->readahead = value ? strtoul(value, NULL, 10) : 0;
 	if (value && *value && strspn(value, "0123456789") == strlen(value) &&
@@ -284,11 +286,11 @@ static const struct {
 	{"noforget", set_remember},
 	{"remember", set_remember},
 	{"remember-nodes", set_remember},
-	{"readahead", set_readahead},
+	{"readahead", set_mergerfs_readahead},
 	{"security-capability", set_capability},
-	{"passthrough.io", set_passthrough},
-	{"process-thread-count", set_threads},
-	{"read-thread-count", set_threads},
+	{"passthrough.io", set_mergerfs_passthrough},
+	{"process-thread-count", set_mergerfs_threads},
+	{"read-thread-count", set_mergerfs_threads},
 	{"statfs-ignore", set_statfs_ignore},
 };
 

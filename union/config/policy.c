@@ -75,8 +75,8 @@ unsigned policy_filter(struct policy_branch *branches, unsigned count)
 }
 
 /* Branches of a higher group are tried before all of a lower one. */
-static uint64_t group_of(const struct policy *policy,
-			 const struct policy_branch *branch)
+static uint64_t policy_group(const struct policy *policy,
+			     const struct policy_branch *branch)
 {
 	if (!policy_has_room(branch))
 		return 0;
@@ -87,7 +87,7 @@ static uint64_t group_of(const struct policy *policy,
 	return 1;
 }
 
-static int compare(uint64_t a, uint64_t b)
+static int compare_space(uint64_t a, uint64_t b)
 {
 	return a < b ? -1 : a > b;
 }
@@ -110,15 +110,17 @@ static int prefer(enum policy_choice choice, const struct policy_branch *a,
 	int local = !!(b->flags & BRANCH_LOCAL) - !!(a->flags & BRANCH_LOCAL);
 
 	switch (choice) {
-	case POLICY_MOST_FREE: return compare(b->available, a->available);
-	case POLICY_LEAST_FREE: return compare(a->available, b->available);
-	case POLICY_LEAST_USED: return compare(a->used, b->used);
+	case POLICY_MOST_FREE: return compare_space(b->available, a->available);
+	case POLICY_LEAST_FREE:
+		return compare_space(a->available, b->available);
+	case POLICY_LEAST_USED: return compare_space(a->used, b->used);
 	case POLICY_LEAST_SHARE: return compare_share(a, b);
 	case POLICY_NEWEST:
 		return (a->changed_ns < b->changed_ns) -
 		       (a->changed_ns > b->changed_ns);
 	case POLICY_LOCAL:
-		return local ? local : compare(b->available, a->available);
+		return local ? local
+			     : compare_space(b->available, a->available);
 	case POLICY_FIRST:
 	case POLICY_ALL:
 	case POLICY_WEIGHTED:
@@ -148,11 +150,11 @@ static unsigned choose_random(const struct draw *draw,
 	unsigned i, last = 0;
 
 	for (i = 0; i < count; i++)
-		if (group_of(draw->policy, &branches[i]) == draw->group)
+		if (policy_group(draw->policy, &branches[i]) == draw->group)
 			sum += weight_of(draw->policy->choice, &branches[i]);
 	at = sum ? random % sum : 0; /* the group has one at least */
 	for (i = 0; i < count; i++) {
-		if (group_of(draw->policy, &branches[i]) != draw->group)
+		if (policy_group(draw->policy, &branches[i]) != draw->group)
 			continue;
 		last = i;
 		sum = weight_of(draw->policy->choice, &branches[i]);
@@ -173,7 +175,7 @@ static unsigned choose_best(const struct draw *draw,
 	int order;
 
 	for (i = 0; i < count; i++) {
-		if (group_of(draw->policy, &branches[i]) != draw->group)
+		if (policy_group(draw->policy, &branches[i]) != draw->group)
 			continue;
 		order = best == count
 				? -1
@@ -193,7 +195,7 @@ void policy_next(const struct policy *policy, struct policy_branch *branches,
 	unsigned i, best;
 
 	for (i = 0; i < count; i++) {
-		group = group_of(policy, &branches[i]);
+		group = policy_group(policy, &branches[i]);
 		if (group > draw.group)
 			draw.group = group;
 	}

@@ -51,7 +51,8 @@ static void drop_peer(struct peer *peer)
 }
 
 /* Make the reply to all that the peer has sent; NULL: ENOMEM. */
-static char *answer(struct control *control, const char *data, size_t length)
+static char *answer_command(struct control *control, const char *data,
+			    size_t length)
 {
 	struct control_request request;
 	struct error err = {0};
@@ -106,7 +107,7 @@ static void receive(struct control *control, struct peer *peer)
 	peer->received += (size_t)n;
 	if (n && !control_request_is_whole(peer->request, peer->received))
 		return;
-	peer->reply = answer(control, peer->request, peer->received);
+	peer->reply = answer_command(control, peer->request, peer->received);
 	give_time(control, start);
 	if (!peer->reply) {
 		drop_peer(peer);
@@ -145,7 +146,7 @@ static void accept_peer(struct control *control)
  * Set what poll() waits for: fds[0] the end, fds[1] new peers, then the peers
  * in their places. Returns for how long, -1 for ever.
  */
-static int prepare(struct control *control, struct pollfd *fds)
+static int prepare_poll(struct control *control, struct pollfd *fds)
 {
 	int64_t left, wait = -1, now = clock_ms();
 	struct peer *peer;
@@ -172,7 +173,7 @@ static int prepare(struct control *control, struct pollfd *fds)
 	return (int)wait;
 }
 
-static void *thread_main(void *context)
+static void *control_main(void *context)
 {
 	struct control *control = context;
 	struct pollfd fds[2 + CONTROL_PEERS];
@@ -180,7 +181,8 @@ static void *thread_main(void *context)
 
 	for (;;) {
 		/* poll() fails by a signal or for want of memory only. */
-		if (poll(fds, 2 + CONTROL_PEERS, prepare(control, fds)) < 0)
+		if (poll(fds, 2 + CONTROL_PEERS, prepare_poll(control, fds)) <
+		    0)
 			continue;
 		if (fds[0].revents)
 			return NULL;
@@ -202,7 +204,7 @@ static void *thread_main(void *context)
  * listens on, or whose server was killed and will not listen any more. 0: a
  * socket that is served. Else an error.
  */
-static int ask(const struct sockaddr_un *address)
+static int ask_listener(const struct sockaddr_un *address)
 {
 	auto_close int fd = socket(
 		AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -215,7 +217,7 @@ static int ask(const struct sockaddr_un *address)
 }
 
 /* Free @address: 0; -EADDRINUSE: that is not ours to do. */
-static int make_room(const struct sockaddr_un *address)
+static int make_room_for_socket(const struct sockaddr_un *address)
 {
 	struct stat st;
 
@@ -223,7 +225,7 @@ static int make_room(const struct sockaddr_un *address)
 		return errno == ENOENT ? 0 : -errno;
 	if (!S_ISSOCK(st.st_mode))
 		return -EADDRINUSE;
-	switch (ask(address)) {
+	switch (ask_listener(address)) {
 	case 0:
 		(void)usleep(ENDING_LOOK_US); /* else bind() is tried sooner */
 		return 0;
@@ -257,7 +259,7 @@ static int bind_path(int fd, const char *path)
 		return -errno;
 	while ((r = bind_to(fd, &address)) == -EADDRINUSE &&
 	       clock_ms() < until) {
-		r = make_room(&address);
+		r = make_room_for_socket(&address);
 		if (r < 0)
 			return r;
 	}
@@ -317,7 +319,7 @@ int control_start(struct control *control, struct unionfs *fs,
 	int r;
 
 	control->target = (struct control_target){fs, drains, mountpoint};
-	r = pthread_create(&control->thread, NULL, thread_main, control);
+	r = pthread_create(&control->thread, NULL, control_main, control);
 	control->started = r == 0;
 	return -r;
 }

@@ -116,8 +116,8 @@ static int read_reply(int fd, char **ret, size_t *ret_length)
  * Send a request and read its reply. @reply owned, also after an error, with
  * @text in it; NULL: none.
  */
-static int ask(const char *path, const char *request, char **reply,
-	       const char **text)
+static int ask_server(const char *path, const char *request, char **reply,
+		      const char **text)
 {
 	auto_close int fd = connect_to(path);
 	size_t length = 0;
@@ -139,7 +139,7 @@ static int ask_next(const char *path, char **reply, const char **text)
 	int64_t end = clock_ms() + NEXT_MS;
 	int r;
 
-	while ((r = ask(path, "status\n", reply, text)) < 0 &&
+	while ((r = ask_server(path, "status\n", reply, text)) < 0 &&
 	       r != -EREMOTEIO && clock_ms() < end)
 		pause_a_little();
 	return r;
@@ -156,7 +156,7 @@ static int ask_and_print(const char *path, const char *request)
 	auto_free char *reply = NULL;
 	bool old = false;
 	const char *text;
-	int r = ask(path, request, &reply, &text);
+	int r = ask_server(path, request, &reply, &text);
 
 	/* A server that is replaced or killed gives no answer. */
 	if (r == -EPROTO && strcmp(request, "upgrade\n") == 0) {
@@ -189,7 +189,7 @@ static const char usage[] =
 	"  drain --stop PATH";
 
 /* Join the words to one line, owned; NULL: ENOMEM. */
-static char *join(char **words, int count)
+static char *join_words(char **words, int count)
 {
 	char *line = NULL;
 	size_t size = 0;
@@ -215,7 +215,7 @@ static char *make_request(int argc, char **argv)
 	int n = -1;
 
 	if (argc >= 2 && strcmp(argv[0], "policy") == 0)
-		return join(argv, argc);
+		return join_words(argv, argc);
 	if (argc == 1 &&
 	    (strcmp(argv[0], "status") == 0 || strcmp(argv[0], "upgrade") == 0))
 		n = asprintf(&line, "%s\n", argv[0]);

@@ -163,7 +163,7 @@ static bool wait_for_try(const struct branch *branch)
 	return heal.on;
 }
 
-static void *thread_main(void *context)
+static void *recover_main(void *context)
 {
 	struct branch *branch = context;
 	struct state_thread own, *thread = thread_branches_take(&own);
@@ -191,7 +191,7 @@ static void *thread_main(void *context)
 }
 
 /* With the lock. */
-static void start_thread(struct branch *branch)
+static void start_recover_thread(struct branch *branch)
 {
 	unsigned id = branch->id;
 	pthread_attr_t attr;
@@ -201,7 +201,7 @@ static void start_thread(struct branch *branch)
 		heal.wait_ms[id] = HEAL_FIRST_MS;
 	pthread_attr_init(&attr);
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	if (pthread_create(&thread, &attr, thread_main, branch) == 0) {
+	if (pthread_create(&thread, &attr, recover_main, branch) == 0) {
 		heal.has_thread[id] = true;
 		heal.threads++;
 	} else {
@@ -217,7 +217,7 @@ static void changed(struct branch *branch)
 	dir_fd_drop_branch(branch->id);
 	pthread_mutex_lock(&heal.lock);
 	if (heal.on && !heal.has_thread[branch->id])
-		start_thread(branch);
+		start_recover_thread(branch);
 	pthread_mutex_unlock(&heal.lock);
 }
 

@@ -11,11 +11,9 @@
 #include "union/branch/branch_health.h"
 #include "union/state/fd_store.h"
 
-static void add(struct json_object *object, const char *name,
-		struct json_object *value)
+void json_add(struct json_object *object, const char *name,
+	      struct json_object *value)
 {
-	/* json-c takes the value, also NULL; without memory the value is
-	 * lost. */
 	if (json_object_object_add(object, name, value) < 0)
 		json_object_put(value);
 }
@@ -24,14 +22,14 @@ static struct json_object *drain_json(const struct drain_progress *p)
 {
 	struct json_object *object = json_object_new_object();
 
-	add(object, "rate", json_object_new_uint64(p->rate));
-	add(object, "files_left", json_object_new_uint64(p->files_left));
-	add(object, "bytes_left", json_object_new_uint64(p->bytes_left));
-	add(object, "files_moved", json_object_new_uint64(p->files_moved));
-	add(object, "bytes_moved", json_object_new_uint64(p->bytes_moved));
-	add(object, "busy", json_object_new_uint64(p->busy));
-	add(object, "failed", json_object_new_uint64(p->failed));
-	add(object, "error", json_object_new_string(p->error));
+	json_add(object, "rate", json_object_new_uint64(p->rate));
+	json_add(object, "files_left", json_object_new_uint64(p->files_left));
+	json_add(object, "bytes_left", json_object_new_uint64(p->bytes_left));
+	json_add(object, "files_moved", json_object_new_uint64(p->files_moved));
+	json_add(object, "bytes_moved", json_object_new_uint64(p->bytes_moved));
+	json_add(object, "busy", json_object_new_uint64(p->busy));
+	json_add(object, "failed", json_object_new_uint64(p->failed));
+	json_add(object, "error", json_object_new_string(p->error));
 	return object;
 }
 
@@ -46,8 +44,8 @@ static const char *mode_of(unsigned flags)
 	return flags & BRANCH_NC ? "nc" : "rw";
 }
 
-static struct json_object *branch_json(struct branch *branch,
-				       struct drains *drains)
+static struct json_object *status_of_branch(struct branch *branch,
+					    struct drains *drains)
 {
 	struct json_object *object = json_object_new_object();
 	int failed = atomic_load(&branch->failed);
@@ -61,29 +59,33 @@ static struct json_object *branch_json(struct branch *branch,
 	/* A branch that cannot be asked has no space. */
 	if (!branch_usable(branch->id) || fstatvfs(branch->root_fd, &space) < 0)
 		memset(&space, 0, sizeof(space));
-	add(object, "id", json_object_new_int((int)branch->id));
-	add(object, "path", json_object_new_string(branch->path));
-	add(object, "local",
-	    json_object_new_boolean(!!(branch->flags & BRANCH_LOCAL)));
-	add(object, "ro",
-	    json_object_new_boolean(!!(branch->flags & BRANCH_RO)));
-	add(object, "mode", json_object_new_string(mode_of(branch->flags)));
+	json_add(object, "id", json_object_new_int((int)branch->id));
+	json_add(object, "path", json_object_new_string(branch->path));
+	json_add(object, "local",
+		 json_object_new_boolean(!!(branch->flags & BRANCH_LOCAL)));
+	json_add(object, "ro",
+		 json_object_new_boolean(!!(branch->flags & BRANCH_RO)));
+	json_add(object, "mode",
+		 json_object_new_string(mode_of(branch->flags)));
 	if (branch->min_free != BRANCH_MIN_FREE_UNION)
-		add(object, "min_free",
-		    json_object_new_uint64(branch->min_free));
-	add(object, "size",
-	    json_object_new_uint64((uint64_t)space.f_blocks * space.f_frsize));
-	add(object, "available",
-	    json_object_new_uint64((uint64_t)space.f_bavail * space.f_frsize));
-	add(object, "state", json_object_new_string(state));
+		json_add(object, "min_free",
+			 json_object_new_uint64(branch->min_free));
+	json_add(object, "size",
+		 json_object_new_uint64((uint64_t)space.f_blocks *
+					space.f_frsize));
+	json_add(object, "available",
+		 json_object_new_uint64((uint64_t)space.f_bavail *
+					space.f_frsize));
+	json_add(object, "state", json_object_new_string(state));
 	if (failed)
-		add(object, "error", json_object_new_string(strerror(failed)));
-	add(object, "failures",
-	    json_object_new_uint64(atomic_load(&branch->failures)));
-	add(object, "damaged", json_object_new_boolean(branch->damaged));
+		json_add(object, "error",
+			 json_object_new_string(strerror(failed)));
+	json_add(object, "failures",
+		 json_object_new_uint64(atomic_load(&branch->failures)));
+	json_add(object, "damaged", json_object_new_boolean(branch->damaged));
 	drain_get(drains, branch, &progress);
 	if (progress.draining)
-		add(object, "drain", drain_json(&progress));
+		json_add(object, "drain", drain_json(&progress));
 	return object;
 }
 
@@ -97,8 +99,9 @@ static struct json_object *policies_json(const struct unionfs *fs)
 
 	for (i = 0; (name = policy_category_name(i)); i++) {
 		policy = policy_of_category(&fs->policies, i);
-		add(object, name,
-		    json_object_new_string(policy ? policy->name : "mixed"));
+		json_add(object, name,
+			 json_object_new_string(policy ? policy->name
+						       : "mixed"));
 	}
 	return object;
 }
@@ -125,13 +128,13 @@ static struct json_object *counters_json(struct unionfs *fs)
 	size_t i;
 
 	for (i = 0; i < sizeof(counters) / sizeof(counters[0]); i++)
-		add(object, counters[i].name,
-		    json_object_new_uint64(counters[i].value));
+		json_add(object, counters[i].name,
+			 json_object_new_uint64(counters[i].value));
 	return object;
 }
 
 /* Make text of @object, owned; NULL: ENOMEM. */
-static char *take_text(struct json_object *object)
+static char *text_of_json(struct json_object *object)
 {
 	const char *text = json_object_to_json_string_ext(
 		object,
@@ -143,7 +146,7 @@ static char *take_text(struct json_object *object)
 }
 
 /* Is the program at this one's path still this one? */
-static bool is_current(void)
+static bool is_current_program(void)
 {
 	struct stat own, there;
 	char path[PATH_MAX];
@@ -165,30 +168,32 @@ char *control_status(struct unionfs *fs, const char *mountpoint)
 	for (i = 0; i < count; i++)
 		(void)json_object_array_add(
 			branches,
-			branch_json(fs->branches.items[i], fs->drains));
-	add(object, "mountpoint", json_object_new_string(mountpoint));
-	add(object, "version", json_object_new_string(TRIBUTARY_VERSION));
-	add(object, "pid", json_object_new_int(getpid()));
-	add(object, "current", json_object_new_boolean(is_current()));
-	add(object, "survives", json_object_new_boolean(fd_store_is_on()));
-	add(object, "policy",
-	    json_object_new_string(
-		    policy_of(&fs->policies, POLICY_CREATE)->name));
-	add(object, "policies", policies_json(fs));
-	add(object, "min_free", json_object_new_uint64(fs->min_free));
-	add(object, "passthrough", json_object_new_boolean(fs->passthrough));
-	add(object, "branches", branches);
-	add(object, "counters", counters_json(fs));
-	return take_text(object);
+			status_of_branch(fs->branches.items[i], fs->drains));
+	json_add(object, "mountpoint", json_object_new_string(mountpoint));
+	json_add(object, "version", json_object_new_string(TRIBUTARY_VERSION));
+	json_add(object, "pid", json_object_new_int(getpid()));
+	json_add(object, "current",
+		 json_object_new_boolean(is_current_program()));
+	json_add(object, "survives", json_object_new_boolean(fd_store_is_on()));
+	json_add(object, "policy",
+		 json_object_new_string(
+			 policy_of(&fs->policies, POLICY_CREATE)->name));
+	json_add(object, "policies", policies_json(fs));
+	json_add(object, "min_free", json_object_new_uint64(fs->min_free));
+	json_add(object, "passthrough",
+		 json_object_new_boolean(fs->passthrough));
+	json_add(object, "branches", branches);
+	json_add(object, "counters", counters_json(fs));
+	return text_of_json(object);
 }
 
 char *control_policies(struct unionfs *fs)
 {
 	struct json_object *object = json_object_new_object();
 
-	add(object, "policies", policies_json(fs));
-	add(object, "min_free", json_object_new_uint64(fs->min_free));
-	return take_text(object);
+	json_add(object, "policies", policies_json(fs));
+	json_add(object, "min_free", json_object_new_uint64(fs->min_free));
+	return text_of_json(object);
 }
 
 /* Write the ids of those that are damaged: "0,3". */

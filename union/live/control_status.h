@@ -17,4 +17,13 @@ char *control_policies(struct unionfs *fs);
 /* Make a short status, for user.tributary.stats. */
 char *control_stats(struct unionfs *fs);
 
+struct json_object;
+
+/*
+ * Add @value (taken; NULL is null) to @object as @name. Without memory the
+ * value is lost.
+ */
+void json_add(struct json_object *object, const char *name,
+	      struct json_object *value);
+
 #endif

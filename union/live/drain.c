@@ -85,7 +85,7 @@ static void wait_ms(struct drains *drains, int ms)
 	(void)pthread_cond_timedwait(&drains->change, &drains->lock, &at);
 }
 
-static bool is_stopped(void *context)
+static bool drain_is_stopped(void *context)
 {
 	struct drain_work *work = context;
 	bool stopped;
@@ -129,7 +129,7 @@ static void less(uint64_t *from, uint64_t by)
 	*from -= by < *from ? by : *from;
 }
 
-static void met(void *context, const char *name, uint64_t bytes, int r)
+static void drain_met(void *context, const char *name, uint64_t bytes, int r)
 {
 	struct drain_work *work = context;
 	struct drain_progress *p = &work->drain->progress;
@@ -187,7 +187,7 @@ static int remove_drained(struct drain_work *work, struct error *err)
 }
 
 /* Detach the branch, on which nothing is left. False: try again. */
-static bool detach(struct drain_work *work)
+static bool detach_branch(struct drain_work *work)
 {
 	struct drains *drains = work->drains;
 	struct error err = {0};
@@ -220,8 +220,8 @@ static bool pass(struct drains *drains, unsigned id)
 	struct drain_walk walk = {.fs = drains->fs,
 				  .branch = work.branch,
 				  .pace = &pace,
-				  .stopped = is_stopped,
-				  .met = met,
+				  .stopped = drain_is_stopped,
+				  .met = drain_met,
 				  .context = &work};
 	int64_t left;
 
@@ -236,7 +236,7 @@ static bool pass(struct drains *drains, unsigned id)
 	begin_pass(&work);
 	left = drain_walk(&walk);
 	if (left == 0)
-		return !detach(&work);
+		return !detach_branch(&work);
 	if (left < 0 && left != -ECANCELED) {
 		pthread_mutex_lock(&drains->lock);
 		(void)snprintf(work.drain->progress.error, DRAIN_ERROR_MAX,
@@ -246,7 +246,7 @@ static bool pass(struct drains *drains, unsigned id)
 	return !work.moved;
 }
 
-static void *thread_main(void *context)
+static void *drain_main(void *context)
 {
 	struct drains *drains = context;
 	unsigned id;
@@ -327,7 +327,7 @@ static int make_ready(struct drains *drains, unsigned id)
 	if (!drains->items[id])
 		return -ENOMEM;
 	if (!drains->started)
-		r = -pthread_create(&drains->thread, NULL, thread_main, drains);
+		r = -pthread_create(&drains->thread, NULL, drain_main, drains);
 	drains->started = r == 0;
 	return r;
 }

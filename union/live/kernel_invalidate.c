@@ -26,6 +26,7 @@
 #include "union/branch/branch_health.h"
 #include "union/branch/branch_try.h"
 #include "union/branch/dir_fd.h"
+#include "union/sys/empty_dir.h"
 #include "union/view/lookup.h"
 #include "union/view/subdirs.h"
 
@@ -248,8 +249,7 @@ static int each_name(struct walk *walk, const struct shared *shared,
 		return r;
 	}
 	while (r == 0 && (errno = 0, entry = readdir(stream))) {
-		if (strcmp(entry->d_name, ".") == 0 ||
-		    strcmp(entry->d_name, "..") == 0 ||
+		if (name_is_dot(entry->d_name) ||
 		    unionfs_hidden(dir.node, entry->d_name))
 			continue;
 		r = function(walk, &dir, fd, entry->d_name,

@@ -116,7 +116,8 @@ static int open_new(struct unionfs *fs, const char *mountpoint,
 }
 
 /* Make the branch's root a copy of the union's; then count the branch. */
-static int publish(struct unionfs *fs, struct branch *branch, struct error *err)
+static int publish_branch(struct unionfs *fs, struct branch *branch,
+			  struct error *err)
 {
 	struct copy *root = node_first(node_get(&fs->nodes, NODE_ROOT_ID));
 	struct handle handle, known;
@@ -185,7 +186,7 @@ int live_add(struct unionfs *fs, const char *mountpoint,
 	} else {
 		r = open_new(fs, mountpoint, &wanted, &branch, err);
 		if (r == 0)
-			r = publish(fs, branch, err);
+			r = publish_branch(fs, branch, err);
 		if (r == 0)
 			log_info("'%s': branch %u is '%s'", mountpoint,
 				 branch->id, branch->path);

@@ -13,14 +13,10 @@
 #include "union/branch/branch_lock.h"
 #include "union/live/mount_strict.h"
 #include "union/migrate/drain_dir.h"
+#include "union/sys/empty_dir.h"
 #include "union/view/state_note.h"
 
 #define FINISH_PATIENCE_MS 100 /* of a thread that has others to watch */
-
-static bool is_dot(const char *name)
-{
-	return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
-}
 
 /* Is this a hidden file, which belongs to a user: see hidden_files.h. */
 static bool is_a_users(const char *name)
@@ -48,7 +44,7 @@ static int find_name(int root, const char *path,
 		return r;
 	}
 	while (r == 0 && (errno = 0, entry = readdir(dir))) {
-		if (is_dot(entry->d_name) || !function(fd, entry->d_name))
+		if (name_is_dot(entry->d_name) || !function(fd, entry->d_name))
 			continue;
 		(void)snprintf(ret, NAME_MAX + 1, "%s",
 			       entry->d_name); /* fits */
@@ -144,7 +140,7 @@ static void remove_work_dir(int root)
  * Leave a branch that nobody uses any more. A mark that stays would drain it
  * one day.
  */
-static void leave(struct unionfs *fs, struct branch *branch)
+static void leave_branch(struct unionfs *fs, struct branch *branch)
 {
 	remove_work_dir(branch->root_fd);
 	branch_unlock(branch);
@@ -181,7 +177,7 @@ bool live_remove_finish(struct unionfs *fs)
 		if (move_lock_drain(&fs->move_lock, FINISH_PATIENCE_MS) < 0)
 			left = true;
 		else if (atomic_exchange(&branch->to_close, false))
-			leave(fs, branch);
+			leave_branch(fs, branch);
 		pthread_mutex_unlock(&fs->live);
 	}
 	return left;
@@ -220,7 +216,7 @@ int live_remove(struct unionfs *fs, struct branch *branch, struct error *err)
 	/* Every request that met the branch before has ended then, or holds no
 	 * descriptor of it. */
 	if (move_lock_drain(&fs->move_lock, LIVE_REMOVE_PATIENCE_MS) == 0)
-		leave(fs, branch);
+		leave_branch(fs, branch);
 	else
 		atomic_store(&branch->to_close, true);
 	(void)mount_strict_look(fs, NULL); /* stricter than it needs: no harm */

@@ -86,7 +86,7 @@ struct seen {
 	struct mount_words own; /* and all else that it has */
 };
 
-static uint64_t attributes_of(const char *options)
+static uint64_t mount_attributes_of(const char *options)
 {
 	uint64_t set = 0;
 
@@ -96,8 +96,8 @@ static uint64_t attributes_of(const char *options)
 	return set;
 }
 
-static bool is_of(const struct unionfs *fs, unsigned i,
-		  const struct branch *joining, int mount)
+static bool is_mount_of(const struct unionfs *fs, unsigned i,
+			const struct branch *joining, int mount)
 {
 	const struct branch *branch = i < fs->branches.count
 					      ? fs->branches.items[i]
@@ -113,7 +113,7 @@ static void see_branches(const struct unionfs *fs, const struct branch *joining,
 	unsigned count = fs->branches.count;
 
 	for (unsigned i = 0; attributes && i < count + 1; i++) {
-		if (!is_of(fs, i, joining, mount))
+		if (!is_mount_of(fs, i, joining, mount))
 			continue;
 		seen->wanted |= attributes;
 		for (size_t k = 0; k < array_size(flags); k++)
@@ -144,13 +144,13 @@ static void see_line(const struct unionfs *fs, const struct branch *joining,
 	if (sscanf(line, "%d %*d %*s %*s %ms %255s", &mount, &target,
 		   options) != 3)
 		return;
-	see_branches(fs, joining, mount, attributes_of(options), seen);
+	see_branches(fs, joining, mount, mount_attributes_of(options), seen);
 	submount_unescape(target);
 	if (!fs->mountpoint || strcmp(target, fs->mountpoint) != 0)
 		return;
 	seen->mounted = type &&
 			strncmp(type + 3, FS_TYPE " ", sizeof(FS_TYPE)) == 0;
-	seen->has = attributes_of(options);
+	seen->has = mount_attributes_of(options);
 	mount_words_of_mount(options, &seen->own);
 	mount_words_of_fs(last_field(line), &seen->own);
 }
@@ -174,8 +174,8 @@ static int see(const struct unionfs *fs, const struct branch *joining,
 
 /* ---- the union's mount ---- */
 
-static void tell(const struct unionfs *fs, const struct seen *seen,
-		 uint64_t news)
+static void log_seen(const struct unionfs *fs, const struct seen *seen,
+		     uint64_t news)
 {
 	for (size_t i = 0; i < array_size(flags); i++)
 		if (news & flags[i].attribute && seen->why[i])
@@ -204,7 +204,7 @@ void mount_strict_options(struct unionfs *fs, char *ret)
 	if (see(fs, NULL, &seen) < 0)
 		seen.wanted = 0;
 	put_words(seen.wanted, ret);
-	tell(fs, &seen, seen.wanted);
+	log_seen(fs, &seen, seen.wanted);
 }
 
 void mount_strict_of(const char *mountpoint, const char *mount_flags, char *ret)
@@ -252,7 +252,7 @@ int mount_strict_look(struct unionfs *fs, const struct branch *joining)
 		if (r < 0 && !change.attr_set)
 			r = 0;
 		else if (r == 0)
-			tell(fs, &seen, change.attr_set);
+			log_seen(fs, &seen, change.attr_set);
 	}
 	pthread_mutex_unlock(&strict.lock);
 	return r;

@@ -21,7 +21,7 @@ struct asked {
 	bool remounts, whole;
 };
 
-static void add(struct asked *asked, const char *list)
+static void add_option(struct asked *asked, const char *list)
 {
 	size_t n = strlen(asked->list);
 	struct union_change change = {0};
@@ -41,9 +41,9 @@ static void read_arguments(int argc, char **argv, struct asked *ret)
 	memset(ret, 0, sizeof(*ret));
 	for (i = 1; i < argc; i++) {
 		if (strcmp(argv[i], "-o") == 0 && i + 1 < argc)
-			add(ret, argv[++i]);
+			add_option(ret, argv[++i]);
 		else if (strncmp(argv[i], "-o", 2) == 0)
-			add(ret, argv[i] + 2);
+			add_option(ret, argv[i] + 2);
 		else if (argv[i][0] == '-')
 			continue;
 		else if (!ret->spec)
@@ -61,8 +61,8 @@ bool remount_is_wanted(int argc, char **argv)
 	return asked.remounts;
 }
 
-static int ask(int fd, enum remount_step step, const struct asked *asked,
-	       struct error *err)
+static int ask_union(int fd, enum remount_step step, const struct asked *asked,
+		     struct error *err)
 {
 	struct remount_call call = {.step = step, .whole = asked->whole};
 
@@ -113,7 +113,7 @@ static int change_mount(int root, uint64_t said, uint64_t set)
 		       : 0;
 }
 
-static int change_all(int root, const struct mount_words *to)
+static int change_all_mounts(int root, const struct mount_words *to)
 {
 	int r = to->bind ? 0 : change_fs(root, to->fs_said, to->fs_set);
 
@@ -169,22 +169,22 @@ int remount(int argc, char **argv, bool whole, struct error *err)
 				 asked.target);
 	r = union_options_change(NULL, asked.list, &change, err);
 	if (r == 0)
-		r = ask(root, REMOUNT_CHECK, &asked, err);
+		r = ask_union(root, REMOUNT_CHECK, &asked, err);
 	if (r < 0) {
 		union_change_done(&change);
 		return r;
 	}
 	if (whole)
 		mount_words_complete(&change.words, &before);
-	r = change_all(root, &change.words);
+	r = change_all_mounts(root, &change.words);
 	if (r < 0)
 		r = error_set(err, -r, "'%s': %s", asked.target, strerror(-r));
 	else
-		r = ask(root, REMOUNT_APPLY, &asked, err);
+		r = ask_union(root, REMOUNT_APPLY, &asked, err);
 	if (r < 0) {
 		before.said &= change.words.said;
 		before.fs_said &= change.words.fs_said;
-		(void)change_all(root, &before); /* @err counts */
+		(void)change_all_mounts(root, &before); /* @err counts */
 	} else {
 		say_kept(&asked, path, change.words.said, change.words.set);
 	}

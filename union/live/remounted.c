@@ -87,7 +87,7 @@ static bool is_to_change(const struct branch *branch)
 	       !(space.f_flag & ST_RDONLY);
 }
 
-static int check_writable(struct branch *branch, struct error *err)
+static int check_branch_writable(struct branch *branch, struct error *err)
 {
 	int r = branch_lock_to_write(branch, err);
 
@@ -113,7 +113,7 @@ static void sweep(const struct branch *branch)
 	relocate_sweep(branch);
 }
 
-static void let_go(struct branch *branch)
+static void let_branch_go(struct branch *branch)
 {
 	struct statvfs space;
 	bool stays = branch_usable(branch->id) &&
@@ -134,13 +134,13 @@ static int make_writable(struct unionfs *fs, struct error *err)
 	count = fs->branches.count;
 	for (i = 0; i < count && r == 0; i++)
 		if (is_to_change(fs->branches.items[i]))
-			r = check_writable(fs->branches.items[i], err);
+			r = check_branch_writable(fs->branches.items[i], err);
 	for (i = 0; i < count && r == 0; i++)
 		if (is_to_change(fs->branches.items[i]))
 			sweep(fs->branches.items[i]);
 	if (r == 0) {
 		for (i = 0; i < count; i++)
-			let_go(fs->branches.items[i]);
+			let_branch_go(fs->branches.items[i]);
 		note_read_only(fs, false);
 		state_note_settings(fs);
 	}
@@ -304,8 +304,8 @@ static int check(const struct unionfs *fs, const char *spec,
 	return settings_check(change->settings, change->count, err);
 }
 
-static int apply(struct unionfs *fs, const struct union_change *change,
-		 struct error *err)
+static int apply_change(struct unionfs *fs, const struct union_change *change,
+			struct error *err)
 {
 	int r = change->count ? settings_change(fs, change->settings,
 						change->count, err)
@@ -334,7 +334,7 @@ void remounted_answer(struct unionfs *fs, struct remount_call *call)
 	if (r == 0)
 		r = call->step == REMOUNT_CHECK
 			    ? check(fs, call->text, &change, &err)
-			    : apply(fs, &change, &err);
+			    : apply_change(fs, &change, &err);
 	if (r == 0 && call->step == REMOUNT_CHECK)
 		note_next(fs, &change.words, call->whole);
 	union_change_done(&change);

@@ -9,8 +9,9 @@
 #include "union/view/state_note.h"
 #include "union/view/unionfs.h"
 
-static int apply(const struct setting *setting, struct policy_set *policies,
-		 _Atomic uint64_t *min_free, struct error *err)
+static int apply_setting(const struct setting *setting,
+			 struct policy_set *policies,
+			 _Atomic uint64_t *min_free, struct error *err)
 {
 	uint64_t size;
 	int r;
@@ -40,7 +41,7 @@ int settings_check(const struct setting *settings, size_t count,
 
 	policy_set_init(&policies);
 	for (i = 0; i < count && r == 0; i++)
-		r = apply(&settings[i], &policies, &min_free, err);
+		r = apply_setting(&settings[i], &policies, &min_free, err);
 	return r;
 }
 
@@ -51,7 +52,8 @@ int settings_change(struct unionfs *fs, const struct setting *settings,
 	int r = settings_check(settings, count, err);
 
 	for (i = 0; i < count && r == 0; i++)
-		r = apply(&settings[i], &fs->policies, &fs->min_free, err);
+		r = apply_setting(&settings[i], &fs->policies, &fs->min_free,
+				  err);
 	if (r < 0)
 		return r;
 	state_note_settings(fs);

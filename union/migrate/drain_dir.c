@@ -27,7 +27,7 @@ struct candidate {
 	bool fits;
 };
 
-static int compare(const void *a, const void *b)
+static int compare_names(const void *a, const void *b)
 {
 	const struct candidate *one = a, *other = b;
 
@@ -67,7 +67,7 @@ struct branch *drain_target(struct unionfs *fs, const struct branch *but,
 		n++;
 	}
 	if (n)
-		qsort(found, n, sizeof(found[0]), compare);
+		qsort(found, n, sizeof(found[0]), compare_names);
 	return i < n ? found[i].branch : NULL;
 }
 
@@ -104,7 +104,7 @@ static int make_other(struct unionfs *fs, const struct branch *branch,
 }
 
 /* Keep the time of birth. Without room, that of the other copy counts. */
-static void keep_birth(struct unionfs *fs, struct node *node, int fd)
+static void keep_dir_birth(struct unionfs *fs, struct node *node, int fd)
 {
 	struct timespec birth;
 
@@ -113,8 +113,8 @@ static void keep_birth(struct unionfs *fs, struct node *node, int fd)
 }
 
 /* Give the copy that is seen from now on the old number and times. */
-static int hand_over(struct unionfs *fs, const struct branch *branch,
-		     struct node *node)
+static int hand_dir_over(struct unionfs *fs, const struct branch *branch,
+			 struct node *node)
 {
 	struct copy *copy = first_other(node, branch->id);
 	auto_dir_fd struct dir_fd *dir = NULL;
@@ -137,16 +137,17 @@ static int hand_over(struct unionfs *fs, const struct branch *branch,
 	    inode_number_read(dir->fd, "", &number) == -ENODATA)
 		r = inode_number_write(dir->fd, node->ino);
 	if (node->id != NODE_ROOT_ID)
-		keep_birth(fs, node, dir->fd);
+		keep_dir_birth(fs, node, dir->fd);
 	preserve_mtime_show(&quietly, &st);
 	preserve_mtime_end(fs, dir->fd, &quietly);
 	return r;
 }
 
 /* Put files aside that the copy hides, and the next one does not. */
-static int put_hidden_aside(struct unionfs *fs, const struct branch *branch,
-			    struct node *parent, const struct node *node,
-			    const char *name)
+static int put_lower_hidden_aside(struct unionfs *fs,
+				  const struct branch *branch,
+				  struct node *parent, const struct node *node,
+				  const char *name)
 {
 	const struct copy *next = first_other(node, branch->id);
 	struct copy *copy;
@@ -188,9 +189,9 @@ static int check_copy(struct unionfs *fs, const struct copy *copy,
 }
 
 /* Remove the copy, with the gates closed and fs->tree held. */
-static int remove_copy(struct unionfs *fs, const struct branch *branch,
-		       struct node *parent, int parent_fd, struct node *node,
-		       const char *name)
+static int remove_drained_copy(struct unionfs *fs, const struct branch *branch,
+			       struct node *parent, int parent_fd,
+			       struct node *node, const char *name)
 {
 	struct copy *copy = node_copy_on(node, branch->id);
 	struct preserve_mtime quietly;
@@ -198,9 +199,9 @@ static int remove_copy(struct unionfs *fs, const struct branch *branch,
 	int r = copy ? check_copy(fs, copy, parent, parent_fd, name) : -EBUSY;
 
 	if (r == 0)
-		r = put_hidden_aside(fs, branch, parent, node, name);
+		r = put_lower_hidden_aside(fs, branch, parent, node, name);
 	if (r == 0)
-		r = hand_over(fs, branch, node);
+		r = hand_dir_over(fs, branch, node);
 	if (r == 0)
 		r = preserve_mtime_begin(fs, branch->id, parent_fd, &quietly);
 	if (r < 0)
@@ -229,7 +230,7 @@ int drain_dir(struct unionfs *fs, struct branch *branch, struct node *parent,
 	if (r < 0)
 		return r;
 	pthread_rwlock_wrlock(&fs->tree);
-	r = remove_copy(fs, branch, parent, parent_fd, node, name);
+	r = remove_drained_copy(fs, branch, parent, parent_fd, node, name);
 	pthread_rwlock_unlock(&fs->tree);
 	move_lock_open(&hold);
 	return r;
@@ -256,7 +257,7 @@ int drain_root(struct unionfs *fs, struct branch *branch)
 	if (r < 0)
 		return r;
 	pthread_rwlock_wrlock(&fs->tree);
-	r = hand_over(fs, branch, root);
+	r = hand_dir_over(fs, branch, root);
 	if (r == 0)
 		node_copy_gone(&fs->nodes, branch->id, &handle, NULL);
 	pthread_rwlock_unlock(&fs->tree);

@@ -17,6 +17,7 @@
 #include "union/migrate/drain_dir.h"
 #include "union/migrate/move.h"
 #include "union/migrate/relocate.h"
+#include "union/sys/empty_dir.h"
 #include "union/view/lookup.h"
 
 /* A name of a file that has several. */
@@ -144,7 +145,8 @@ static int note_link(struct pass *pass, struct node *dir, const char *name,
 	return 0;
 }
 
-static void report(struct pass *pass, const char *name, uint64_t bytes, int r)
+static void report_move(struct pass *pass, const char *name, uint64_t bytes,
+			int r)
 {
 	if (r < 0)
 		pass->left++;
@@ -166,7 +168,7 @@ static int visit_file(struct pass *pass, struct node *dir, const char *name,
 	r = move_one(pass, dir, name, file, bytes_of(st));
 	if (r == -ECANCELED)
 		return r;
-	report(pass, name, bytes_of(st), r);
+	report_move(pass, name, bytes_of(st), r);
 	return 0;
 }
 
@@ -208,7 +210,7 @@ static int visit_dir(struct pass *pass, struct node *dir, int dir_fd,
 	if (fd < 0)
 		return fd == -ENOENT ? 0 : fd;
 	if (is_hidden(pass, dir, name)) {
-		report(pass, name, 0, -EEXIST);
+		report_move(pass, name, 0, -EEXIST);
 		return 0;
 	}
 	pthread_rwlock_rdlock(&fs->tree);
@@ -255,13 +257,8 @@ static int visit(struct pass *pass, struct node *node, int fd, const char *name)
 
 	if (r == 0 || r == -ECANCELED || !branch_usable(pass->walk->branch->id))
 		return r;
-	report(pass, name, 0, r);
+	report_move(pass, name, 0, r);
 	return 0;
-}
-
-static bool is_dot(const char *name)
-{
-	return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
 }
 
 static int walk_dir(struct pass *pass, struct node *node, int fd)
@@ -279,7 +276,7 @@ static int walk_dir(struct pass *pass, struct node *node, int fd)
 	while (r == 0 && (errno = 0, entry = readdir(stream))) {
 		if (pass->walk->stopped(pass->walk->context))
 			r = -ECANCELED;
-		else if (!is_dot(entry->d_name) &&
+		else if (!name_is_dot(entry->d_name) &&
 			 !unionfs_hidden(node, entry->d_name))
 			r = visit(pass, node, fd, entry->d_name);
 	}
@@ -376,7 +373,7 @@ static int count_dir(const struct branch *branch, int fd, bool root,
 		return r;
 	}
 	while (r == 0 && (entry = readdir(stream))) {
-		if (is_dot(entry->d_name) ||
+		if (name_is_dot(entry->d_name) ||
 		    (root && strcmp(entry->d_name, BRANCH_WORK_DIR) == 0) ||
 		    fstatat(fd, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 			continue;

@@ -13,6 +13,7 @@
 #include "base/cleanup.h"
 #include "union/branch/submount.h"
 #include "union/migrate/relocate.h"
+#include "union/sys/empty_dir.h"
 #include "union/view/lookup.h"
 
 struct search {
@@ -33,7 +34,7 @@ static bool is_it(const struct search *s, int dirfd, const char *name)
 }
 
 /* Add @name in the directory @dirfd. */
-static int add_name(struct search *s, int dirfd, const char *name)
+static int add_path(struct search *s, int dirfd, const char *name)
 {
 	struct fuse_entry_param entry;
 	char *copy = strdup(name);
@@ -70,7 +71,7 @@ static int try_path(struct search *s, int fd)
 				 O_PATH | O_DIRECTORY | O_NOFOLLOW);
 	if (dir < 0 || !is_it(s, dir, slash ? slash + 1 : path))
 		return -ENOENT;
-	return add_name(s, dir, slash ? slash + 1 : path);
+	return add_path(s, dir, slash ? slash + 1 : path);
 }
 
 static int search_dir(struct search *s, int fd, bool root)
@@ -87,12 +88,11 @@ static int search_dir(struct search *s, int fd, bool root)
 	}
 	while (r == 0 && s->found->count < s->wanted &&
 	       (entry = readdir(stream))) {
-		if (strcmp(entry->d_name, ".") == 0 ||
-		    strcmp(entry->d_name, "..") == 0 ||
+		if (name_is_dot(entry->d_name) ||
 		    (root && strcmp(entry->d_name, BRANCH_WORK_DIR) == 0))
 			continue;
 		if (entry->d_ino == s->ino && is_it(s, fd, entry->d_name)) {
-			r = add_name(s, fd, entry->d_name);
+			r = add_path(s, fd, entry->d_name);
 			continue;
 		}
 		if (entry->d_type != DT_DIR &&

@@ -13,6 +13,7 @@
 #include "union/branch/intent.h"
 #include "union/change/hidden_files.h"
 #include "union/migrate/relocate.h"
+#include "union/sys/handle.h"
 
 /* A record as found. */
 struct record {
@@ -101,23 +102,15 @@ static int read_branch(struct records *records, struct branch *branch)
 	return r;
 }
 
-/* Is @name in @dirfd the inode @handle? */
-static bool is_at(int dirfd, const char *name, const struct handle *handle)
-{
-	struct handle found;
-
-	return handle_get(dirfd, name, &found) == 0 &&
-	       handle_equal(&found, handle);
-}
-
 /* Open it. A descriptor, or -errno: no such inode, or a failed branch. */
-static int open_dir(struct branch *branch, const struct handle *handle)
+static int open_recorded_dir(struct branch *branch, const struct handle *handle)
 {
 	return branch_report(branch, handle_open(branch->root_fd, handle,
 						 O_RDONLY | O_DIRECTORY));
 }
 
-/* Map the result of open_dir() for a directory that may have gone since. */
+/* Map the result of open_recorded_dir() for a directory that may have gone
+ * since. */
 static int unless_gone(const struct branch *branch, int r)
 {
 	return branch_is_failure(r) || (r < 0 && !branch_usable(branch->id))
@@ -130,23 +123,23 @@ static int finish_replace(const struct branch_table *table,
 			  const struct record *record)
 {
 	const struct intent *intent = &record->intent;
-	auto_close int to = open_dir(record->branch, &intent->to_dir);
+	auto_close int to = open_recorded_dir(record->branch, &intent->to_dir);
 	auto_close int other = -1;
 	struct branch *branch;
 	int r;
 
-	if (to < 0 || !is_at(to, intent->to_name, &intent->moved) ||
+	if (to < 0 || !handle_is_at(to, intent->to_name, &intent->moved) ||
 	    intent->other >= table->count)
 		return unless_gone(record->branch, to);
 	r = branch_report(record->branch, intent_sync_dir(to));
 	if (r < 0)
 		return r;
 	branch = table->items[intent->other];
-	other = open_dir(branch, &intent->other_dir);
+	other = open_recorded_dir(branch, &intent->other_dir);
 	if (other < 0)
 		return unless_gone(branch, other);
 	/* The removal may not be durable: the record stays until it is. */
-	if ((is_at(other, intent->to_name, &intent->replaced) &&
+	if ((handle_is_at(other, intent->to_name, &intent->replaced) &&
 	     unlinkat(other, intent->to_name, 0) < 0) ||
 	    fsync(other) < 0)
 		return branch_report(branch, -errno);
@@ -184,13 +177,14 @@ static int rename_part(const struct record *record, int from, int to)
 static int finish_move(const struct record *record)
 {
 	const struct intent *intent = &record->intent;
-	auto_close int from = open_dir(record->branch, &intent->from_dir);
-	auto_close int to = open_dir(record->branch, &intent->to_dir);
+	auto_close int from = open_recorded_dir(record->branch,
+						&intent->from_dir);
+	auto_close int to = open_recorded_dir(record->branch, &intent->to_dir);
 	int r = 0;
 
 	if (from < 0 || to < 0)
 		return unless_gone(record->branch, from < 0 ? from : to);
-	if (is_at(from, intent->from_name, &intent->moved))
+	if (handle_is_at(from, intent->from_name, &intent->moved))
 		r = rename_part(record, from, to);
 	/*
 	 * Sync also a part that was done, perhaps by a server killed before
@@ -201,7 +195,7 @@ static int finish_move(const struct record *record)
 	return branch_report(record->branch, r);
 }
 
-static bool is_relocation(const struct record *record)
+static bool is_relocation_record(const struct record *record)
 {
 	return record->intent.kind == INTENT_RELOCATE ||
 	       record->intent.kind == INTENT_RELOCATE_ALL;
@@ -210,9 +204,9 @@ static bool is_relocation(const struct record *record)
 /* Are both of the same rename, or of the same file that moves? */
 static bool belong_together(const struct record *a, const struct record *b)
 {
-	if (is_relocation(a) != is_relocation(b))
+	if (is_relocation_record(a) != is_relocation_record(b))
 		return false;
-	if (!is_relocation(a))
+	if (!is_relocation_record(a))
 		return a->id == b->id;
 	return a->branch == b->branch &&
 	       strcmp(a->intent.from_name, b->intent.from_name) == 0;
@@ -262,7 +256,7 @@ static int finish(const struct branch_table *table,
 		return finish_replace(table, record);
 	if (!is_decided(records, record))
 		return 0;
-	if (is_relocation(record))
+	if (is_relocation_record(record))
 		return finish_relocation(table, record, watcher);
 	r = record->intent.kind == INTENT_SETTLED ? 0 : finish_move(record);
 	record->done = r == 0;
@@ -271,7 +265,8 @@ static int finish(const struct branch_table *table,
 
 static bool is_part(const struct record *record)
 {
-	return record->intent.kind != INTENT_REPLACE && !is_relocation(record);
+	return record->intent.kind != INTENT_REPLACE &&
+	       !is_relocation_record(record);
 }
 
 /*
@@ -282,7 +277,7 @@ static bool is_part(const struct record *record)
  * Of other kinds only records on that branch stay. A file that was replaced, or
  * moved from there, may be in use again by then, and is not removed.
  */
-static void leave(const struct records *records)
+static void leave_records(const struct records *records)
 {
 	struct record *record;
 	size_t i;
@@ -313,7 +308,7 @@ static bool must_stay(const struct records *records,
 }
 
 /* Settle records that stay, and are not to be done once more. */
-static void settle(const struct records *records)
+static void settle_records(const struct records *records)
 {
 	const struct record *record;
 	size_t i;
@@ -334,7 +329,7 @@ static void settle(const struct records *records)
 }
 
 /* Strike out the records; the one that decides goes last. */
-static void strike_out(const struct records *records)
+static void strike_records_out(const struct records *records)
 {
 	const struct record *record;
 	size_t i;
@@ -372,9 +367,9 @@ static int finish_all(const struct branch_table *table, struct records *records,
 			    record->branch->path, strerror(-r));
 		record->stays = true;
 	}
-	leave(records);
-	settle(records);
-	strike_out(records);
+	leave_records(records);
+	settle_records(records);
+	strike_records_out(records);
 	return (int)records->count;
 }
 

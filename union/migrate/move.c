@@ -256,7 +256,7 @@ static int switch_over(struct moved *m)
 	return r;
 }
 
-static void drop_copy(const struct moved *m)
+static void drop_new_copy(const struct moved *m)
 {
 	auto_close int work = branch_work_dir(m->move->to);
 
@@ -283,7 +283,7 @@ static void moved_done(struct moved *m)
 	branch_space_changed(m->move->to);
 }
 
-static int prepare(struct moved *m)
+static int prepare_copy(struct moved *m)
 {
 	const struct move_file *move = m->move;
 	int r;
@@ -311,7 +311,7 @@ int move_file(struct unionfs *fs, const struct move_file *move)
 {
 	struct moved m = {.fs = fs, .move = move, .old_fd = -1, .copy_fd = -1};
 	bool copying = false;
-	int r = prepare(&m);
+	int r = prepare_copy(&m);
 
 	if (r == 0)
 		r = moved_make_copy(&m);
@@ -331,7 +331,7 @@ int move_file(struct unionfs *fs, const struct move_file *move)
 			"done; the next mount finishes it",
 			move->to->path);
 	if (r < 0)
-		drop_copy(&m);
+		drop_new_copy(&m);
 	moved_done(&m);
 	return r;
 }

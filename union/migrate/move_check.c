@@ -34,7 +34,7 @@ int moved_check_pinned(struct moved *m)
 	return r;
 }
 
-static bool is_listed(struct moved *m)
+static bool is_being_listed(struct moved *m)
 {
 	bool listed = false;
 	unsigned i;
@@ -116,7 +116,7 @@ int moved_check(struct moved *m)
 		return -EROFS;
 	if (m->move->from->flags & (BRANCH_RO | BRANCH_GONE))
 		return -EROFS;
-	if (is_listed(m))
+	if (is_being_listed(m))
 		return -EBUSY;
 	r = moved_check_pinned(m);
 	if (r == 0)

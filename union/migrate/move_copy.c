@@ -119,7 +119,7 @@ static int find_number(struct moved *m)
 }
 
 /* Keep the time of birth. Without room for it that of the copy counts. */
-static void keep_birth(const struct moved *m)
+static void keep_file_birth(const struct moved *m)
 {
 	struct timespec birth;
 
@@ -144,7 +144,7 @@ int moved_finish_copy(struct moved *m)
 	if (r == 0)
 		r = find_number(m);
 	if (r == 0)
-		keep_birth(m);
+		keep_file_birth(m);
 	if (r == 0)
 		r = inode_number_write(m->copy_fd, m->r.number);
 	if (r == 0 &&

@@ -23,7 +23,8 @@
 #define HANDLE_BYTES 12
 #define MOUNT_FLAGS  (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
 
-static int start(struct nudge *nudge, const char *mountpoint, struct error *err)
+static int start_nudge(struct nudge *nudge, const char *mountpoint,
+		       struct error *err)
 {
 	const char *const argv[] = {"trib-nudge", NUDGE_WORD, mountpoint, NULL};
 	auto_close int ours = -1, its = -1;
@@ -72,7 +73,7 @@ void nudge_start(struct nudge *nudge, const char *mountpoint)
 	if (nudge->socket || clock_ms() < nudge->next_ms)
 		return;
 	nudge->next_ms = clock_ms() + AGAIN_MS;
-	if (start(nudge, mountpoint, &err) == 0)
+	if (start_nudge(nudge, mountpoint, &err) == 0)
 		return;
 	nudge->socket = -1;
 	log_warning("'%s': fast writers to a branch that is nearly full will "
@@ -118,7 +119,7 @@ void nudge_end(struct nudge *nudge)
 }
 
 /* Ask for @file if it can be opened: it may be gone. */
-static void ask(int mount, const struct nudge_file *file)
+static void ask_event(int mount, const struct nudge_file *file)
 {
 	_Alignas(struct file_handle) char
 		buf[sizeof(struct file_handle) + HANDLE_BYTES];
@@ -150,7 +151,7 @@ int nudge_main(const char *mountpoint)
 
 		count = (size_t)n / sizeof(*files);
 		for (i = 0; mount >= 0 && i < count; i++)
-			ask(mount, &files[i]);
+			ask_event(mount, &files[i]);
 	}
 	return 0;
 }

@@ -12,6 +12,7 @@
 #include "union/branch/branch_health.h"
 #include "union/branch/ino_preserve.h"
 #include "union/change/hidden_files.h"
+#include "union/sys/handle.h"
 #include "union/sys/inode_number.h"
 
 #define PREFIX "copy-"
@@ -22,8 +23,9 @@ void relocate_temporary(char ret[RELOCATE_TEMPORARY_MAX])
 		       (unsigned long long)intent_new_id()); /* fits */
 }
 
-static int describe(const struct relocation *r, const struct relocate_name *n,
-		    bool last, struct intent *ret)
+static int describe_move(const struct relocation *r,
+			 const struct relocate_name *n, bool last,
+			 struct intent *ret)
 {
 	int e;
 
@@ -40,7 +42,7 @@ static int describe(const struct relocation *r, const struct relocate_name *n,
 }
 
 /* Strike out, first the record that counts: the others mean nothing then. */
-static int strike_out(struct relocation *r, bool durably)
+static int strike_move_out(struct relocation *r, bool durably)
 {
 	auto_close int work = -1;
 	unsigned i;
@@ -68,14 +70,14 @@ int relocate_begin(struct relocation *r)
 		struct intent intent = {0};
 		bool last = i == r->count - 1;
 
-		e = describe(r, &r->names[i], last, &intent);
+		e = describe_move(r, &r->names[i], last, &intent);
 		if (e < 0)
 			break;
 		r->names[i].record = intent_new_id();
 		e = intent_begin(r->to, r->names[i].record, &intent, last);
 	}
 	if (e < 0)
-		(void)strike_out(r, true); /* the first error counts */
+		(void)strike_move_out(r, true); /* the first error counts */
 	return e;
 }
 
@@ -101,14 +103,6 @@ int relocate_link(struct relocation *r)
 		n->linked = true;
 	}
 	return 0;
-}
-
-static bool is_at(int dirfd, const char *name, const struct handle *handle)
-{
-	struct handle found;
-
-	return handle_get(dirfd, name, &found) == 0 &&
-	       handle_equal(&found, handle);
 }
 
 /*
@@ -164,7 +158,7 @@ static void drop_stub(const struct relocation *r)
 	char stub[INO_PRESERVE_NAME_MAX];
 
 	ino_preserve_name(r->number, stub);
-	if (work >= 0 && is_at(work, stub, &r->old))
+	if (work >= 0 && handle_is_at(work, stub, &r->old))
 		(void)unlinkat(work, stub, 0); /* it only counts as a link */
 }
 
@@ -233,7 +227,7 @@ int relocate_end(struct relocation *r)
 	}
 	if (e == 0 && r->keeps)
 		e = empty_stub(r->from, &r->old, r->number);
-	return e < 0 ? e : strike_out(r, false);
+	return e < 0 ? e : strike_move_out(r, false);
 }
 
 int relocate_undo(struct relocation *r)
@@ -241,7 +235,7 @@ int relocate_undo(struct relocation *r)
 	auto_close int work = branch_work_dir(r->to);
 	struct relocate_name *n;
 	unsigned i;
-	int e = strike_out(r, true);
+	int e = strike_move_out(r, true);
 
 	for (i = r->count; i > 0; i--) {
 		n = &r->names[i - 1];
@@ -254,7 +248,8 @@ int relocate_undo(struct relocation *r)
 	return e;
 }
 
-static int open_dir(const struct branch *branch, const struct handle *handle)
+static int open_moved_dir(const struct branch *branch,
+			  const struct handle *handle)
 {
 	return handle_open(branch->root_fd, handle, O_RDONLY | O_DIRECTORY);
 }
@@ -263,17 +258,17 @@ static int open_dir(const struct branch *branch, const struct handle *handle)
 static int finish_link(const struct branch *branch, const struct intent *intent)
 {
 	auto_close int work = branch_work_dir(branch);
-	auto_close int to = open_dir(branch, &intent->to_dir);
+	auto_close int to = open_moved_dir(branch, &intent->to_dir);
 	int r = 0;
 
 	if (work < 0)
 		return work;
 	/* All names were made, but perhaps not synced by the killed server. */
-	if (!is_at(work, intent->from_name, &intent->moved))
+	if (!handle_is_at(work, intent->from_name, &intent->moved))
 		return to < 0 ? 0 : intent_sync_dir(to);
 	if (to < 0)
 		return to;
-	if (is_at(to, intent->to_name, &intent->moved))
+	if (handle_is_at(to, intent->to_name, &intent->moved))
 		return intent_sync_dir(to);
 	if (linkat(work, intent->from_name, to, intent->to_name, 0) == 0)
 		return fsync(to) < 0 ? -errno : 0;
@@ -290,7 +285,7 @@ static int finish_link(const struct branch *branch, const struct intent *intent)
 static int finish_cut(const struct branch *from, const struct branch *to,
 		      const struct intent *intent)
 {
-	auto_close int dir = open_dir(from, &intent->other_dir);
+	auto_close int dir = open_moved_dir(from, &intent->other_dir);
 	auto_close int copy = handle_open(to->root_fd, &intent->moved, O_PATH);
 	uint64_t number = 0;
 	struct stat st;
@@ -299,7 +294,7 @@ static int finish_cut(const struct branch *from, const struct branch *to,
 
 	if (copy < 0 || inode_number_read(copy, "", &number) < 0)
 		return 0; /* it was removed since */
-	if (dir >= 0 && is_at(dir, intent->to_name, &intent->replaced)) {
+	if (dir >= 0 && handle_is_at(dir, intent->to_name, &intent->replaced)) {
 		if (fstatat(dir, intent->to_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 			return -errno;
 		keeps = number == inode_number(from->id, st.st_ino);
@@ -341,7 +336,7 @@ static bool was_used_since(const struct branch *from, const struct branch *to,
 /* Give the old file its name back, if no other file has it. */
 static int put_back(const struct branch *from, const struct intent *intent)
 {
-	auto_close int dir = open_dir(from, &intent->other_dir);
+	auto_close int dir = open_moved_dir(from, &intent->other_dir);
 	auto_close int old = handle_open(from->root_fd, &intent->replaced,
 					 O_PATH);
 
@@ -353,11 +348,12 @@ static int put_back(const struct branch *from, const struct intent *intent)
 	return fsync(dir) < 0 ? -errno : 0;
 }
 
-static int drop_copy(const struct branch *to, const struct intent *intent)
+static int drop_recorded_copy(const struct branch *to,
+			      const struct intent *intent)
 {
-	auto_close int dir = open_dir(to, &intent->to_dir);
+	auto_close int dir = open_moved_dir(to, &intent->to_dir);
 
-	if (dir < 0 || !is_at(dir, intent->to_name, &intent->moved))
+	if (dir < 0 || !handle_is_at(dir, intent->to_name, &intent->moved))
 		return 0;
 	if (unlinkat(dir, intent->to_name, 0) < 0 || fsync(dir) < 0)
 		return -errno;
@@ -376,7 +372,8 @@ int relocate_finish(const struct branch_table *table, struct branch *branch,
 	if (from && was_used_since(from, branch, intent)) {
 		r = branch_report(from, put_back(from, intent));
 		if (r == 0)
-			r = branch_report(branch, drop_copy(branch, intent));
+			r = branch_report(branch,
+					  drop_recorded_copy(branch, intent));
 		return r < 0 ? r : 1;
 	}
 	r = branch_report(branch, finish_link(branch, intent));

@@ -114,7 +114,7 @@ static uint64_t low_of(const struct branch_space *space)
 }
 
 /* Ask for the present space. That may hang, so never with the lock. */
-static uint64_t ask(struct branch *branch, uint64_t *ret_low)
+static uint64_t ask_room(struct branch *branch, uint64_t *ret_low)
 {
 	struct branch_space space;
 
@@ -140,7 +140,7 @@ static int64_t first_look(struct branch *branch)
 {
 	uint64_t available, low;
 
-	available = ask(branch, &low);
+	available = ask_room(branch, &low);
 	return clock_ms() + interval(available, low);
 }
 
@@ -165,13 +165,13 @@ bool room_is_elsewhere(struct unionfs *fs, const struct branch *branch)
 	return false;
 }
 
-static void *thread_main(void *context);
+static void *room_main(void *context);
 
 /* Wake the thread, with the lock: it is to look. */
-static void wake(struct room *room)
+static void wake_room(struct room *room)
 {
 	if (room->on && !room->started)
-		room->started = pthread_create(&room->thread, NULL, thread_main,
+		room->started = pthread_create(&room->thread, NULL, room_main,
 					       room) == 0;
 	room->again = true;
 	pthread_cond_broadcast(&room->change);
@@ -199,7 +199,7 @@ void room_writer_begin(struct room *room, struct branch *branch,
 	b->writers = writer;
 	if (!atomic_exchange(&b->watched, true)) {
 		b->look_ms = look_ms;
-		wake(room);
+		wake_room(room);
 	}
 	pthread_mutex_unlock(&room->lock);
 }
@@ -243,7 +243,7 @@ void room_closed(struct room *room, const struct branch *branch)
 	if (!atomic_load(&b->retry_ms) || atomic_exchange(&b->closed, true))
 		return;
 	pthread_mutex_lock(&room->lock);
-	wake(room);
+	wake_room(room);
 	pthread_mutex_unlock(&room->lock);
 }
 
@@ -282,7 +282,7 @@ int room_make(struct room *room, struct branch *branch, uint64_t bytes)
 	until = b->begun + 1;
 	if (b->wanted < bytes)
 		b->wanted = bytes;
-	wake(room);
+	wake_room(room);
 	while (room->started && !room->ending && b->ended < until)
 		pthread_cond_wait(&room->change, &room->lock);
 	r = b->ended >= until ? b->result : -ECANCELED;
@@ -291,7 +291,7 @@ int room_make(struct room *room, struct branch *branch, uint64_t bytes)
 }
 
 /* Answer all that wait, or only those that did too long. With the lock. */
-static void answer(struct room_branch *b, bool all)
+static void answer_writers(struct room_branch *b, bool all)
 {
 	struct waiting **at = &b->waiting, *w;
 
@@ -364,7 +364,7 @@ bool room_holds(struct room *room, fuse_req_t req, const struct node *node)
 	if (!atomic_load(&b->armed) &&
 	    interval(space.available, low_of(&space)) >= NEAR_MS)
 		return false;
-	available = ask(branch, &low);
+	available = ask_room(branch, &low);
 	wants = available < low && room_is_elsewhere(room->fs, branch);
 	pthread_mutex_lock(&room->lock);
 	b->wrote = true;
@@ -379,12 +379,12 @@ bool room_holds(struct room *room, fuse_req_t req, const struct node *node)
 	if (!w && near && !is_exhausted(b, clock_ms()))
 		(void)arm(room, b); /* so the next write asks, too */
 	if (w || near)
-		wake(room); /* else it looks in time */
+		wake_room(room); /* else it looks in time */
 	pthread_mutex_unlock(&room->lock);
 	return w != NULL;
 }
 
-static bool is_stopped(void *context)
+static bool making_is_stopped(void *context)
 {
 	struct making *m = context;
 	struct room *room = m->room;
@@ -412,13 +412,13 @@ static int copied(void *context, uint64_t bytes)
 	(void)bytes;
 	pthread_mutex_lock(&room->lock);
 	(void)arm(room, of(room, m->branch));
-	answer(of(room, m->branch), false);
+	answer_writers(of(room, m->branch), false);
 	r = room->ending ? -ECANCELED : 0;
 	pthread_mutex_unlock(&room->lock);
 	return r;
 }
 
-static void met(void *context, const char *name, uint64_t bytes, int r)
+static void making_met(void *context, const char *name, uint64_t bytes, int r)
 {
 	struct making *m = context;
 	uint64_t low;
@@ -428,7 +428,7 @@ static void met(void *context, const char *name, uint64_t bytes, int r)
 		return;
 	m->moved += bytes;
 	/* Freed room may be seen later. */
-	m->enough = ask(m->branch, &low) >= m->want ||
+	m->enough = ask_room(m->branch, &low) >= m->want ||
 		    m->moved >= m->want - m->start;
 }
 
@@ -441,8 +441,8 @@ static void walk(struct making *m)
 				  .pace = &pace,
 				  .for_room = true,
 				  .least = (m->want - m->start) / PARTS,
-				  .stopped = is_stopped,
-				  .met = met,
+				  .stopped = making_is_stopped,
+				  .met = making_met,
 				  .context = m};
 	int64_t r;
 
@@ -455,8 +455,8 @@ static void walk(struct making *m)
 }
 
 /* Have @want bytes, with the lock, which is let go meanwhile. */
-static void make(struct room *room, struct branch *branch, uint64_t want,
-		 uint64_t available)
+static void make_some(struct room *room, struct branch *branch, uint64_t want,
+		      uint64_t available)
 {
 	struct room_branch *b = of(room, branch);
 	struct making m = {.room = room,
@@ -492,8 +492,8 @@ static void make(struct room *room, struct branch *branch, uint64_t want,
 }
 
 /* Make the room that is wanted, and answer. With the lock. */
-static void serve(struct room *room, struct branch *branch, uint64_t available,
-		  uint64_t low)
+static void serve_writers(struct room *room, struct branch *branch,
+			  uint64_t available, uint64_t low)
 {
 	struct room_branch *b = of(room, branch);
 	uint64_t want = b->wanted;
@@ -506,18 +506,18 @@ static void serve(struct room *room, struct branch *branch, uint64_t available,
 		b->result = -ENOSPC;
 	}
 	if (want && !is_exhausted(b, clock_ms()) && is_changeable(branch))
-		make(room, branch, want, available);
+		make_some(room, branch, want, available);
 	if (b->ended != b->begun) {
 		b->ended = b->begun;
 		pthread_cond_broadcast(&room->change);
 	}
 	if (b->waiting)
 		(void)arm(room, b);
-	answer(b, true);
+	answer_writers(b, true);
 }
 
 /* Look, with the lock. Returns the ms to the next look; -1: when woken. */
-static int64_t look(struct room *room, struct branch *branch)
+static int64_t look_at_branch(struct room *room, struct branch *branch)
 {
 	struct room_branch *b = of(room, branch);
 	uint64_t available, low;
@@ -525,7 +525,7 @@ static int64_t look(struct room *room, struct branch *branch)
 	int64_t ms;
 
 	if (!b->writers && !b->wanted) {
-		answer(b, true);
+		answer_writers(b, true);
 		atomic_store(&b->armed, false);
 		atomic_store(&b->watched, false);
 		return -1;
@@ -533,7 +533,7 @@ static int64_t look(struct room *room, struct branch *branch)
 	if (!b->wanted && !b->waiting && clock_ms() < b->look_ms)
 		return b->look_ms - clock_ms();
 	pthread_mutex_unlock(&room->lock);
-	available = ask(branch, &low);
+	available = ask_room(branch, &low);
 	if (interval(available, low) < NEAR_MS) {
 		nudge_start(&room->nudge, room->fs->mountpoint);
 		starts = !atomic_load(&room->ready);
@@ -545,7 +545,7 @@ static int64_t look(struct room *room, struct branch *branch)
 	}
 	if (atomic_load(&b->closed) && is_exhausted(b, clock_ms()))
 		return b->least_ms - clock_ms();
-	serve(room, branch, available, low);
+	serve_writers(room, branch, available, low);
 	same = b->available == available;
 	b->available = available;
 	if (is_exhausted(b, clock_ms())) {
@@ -556,7 +556,7 @@ static int64_t look(struct room *room, struct branch *branch)
 	return ms < NEAR_MS && arm(room, b) && same ? IDLE_MS : ms;
 }
 
-static void *thread_main(void *context)
+static void *room_main(void *context)
 {
 	struct room *room = context;
 	unsigned id, count;
@@ -573,7 +573,7 @@ static void *thread_main(void *context)
 		next = -1;
 		count = room->fs->branches.count;
 		for (id = 0; id < count && !room->ending; id++) {
-			ms = look(room, room->fs->branches.items[id]);
+			ms = look_at_branch(room, room->fs->branches.items[id]);
 			if (ms >= 0 && (next < 0 || ms < next))
 				next = ms;
 		}
@@ -586,7 +586,7 @@ static void *thread_main(void *context)
 				break;
 	}
 	for (id = 0; id < BRANCH_MAX; id++)
-		answer(&room->of[id], true);
+		answer_writers(&room->of[id], true);
 	pthread_mutex_unlock(&room->lock);
 	nudge_end(&room->nudge);
 	return NULL;
@@ -602,7 +602,7 @@ void room_start(struct room *room)
 	room->on = true;
 	for (id = 0; id < BRANCH_MAX; id++)
 		if (room->of[id].writers)
-			wake(room);
+			wake_room(room);
 	pthread_mutex_unlock(&room->lock);
 }
 

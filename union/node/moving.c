@@ -59,7 +59,7 @@ bool moving_has(struct moving_list *list, unsigned branch,
 	return m != NULL;
 }
 
-static uint64_t part_of(const struct moving *m, uint64_t offset)
+static uint64_t moving_part_of(const struct moving *m, uint64_t offset)
 {
 	uint64_t i = offset / m->part;
 
@@ -80,7 +80,8 @@ void moving_note(struct moving_list *list, unsigned branch,
 	for (m = list->first; m; m = m->next) {
 		if (m->branch != branch || !handle_equal(&m->file, file))
 			continue;
-		for (i = part_of(m, from); i <= part_of(m, end); i++)
+		for (i = moving_part_of(m, from); i <= moving_part_of(m, end);
+		     i++)
 			m->dirty[i / 64] |= UINT64_C(1) << i % 64;
 	}
 	pthread_mutex_unlock(&list->lock);
@@ -89,7 +90,7 @@ void moving_note(struct moving_list *list, unsigned branch,
 bool moving_take(struct moving_list *list, struct moving *m, uint64_t at,
 		 uint64_t *ret_from, uint64_t *ret_end)
 {
-	uint64_t i = part_of(m, at);
+	uint64_t i = moving_part_of(m, at);
 	bool found = false;
 
 	pthread_mutex_lock(&list->lock);

@@ -69,9 +69,9 @@ int node_table_init(struct node_table *table, uint64_t generation,
 }
 
 /* Add a copy, which is there once a node of that @generation is. */
-static int add_copy(struct node_table *table, struct node *node,
-		    uint64_t generation, unsigned branch,
-		    const struct handle *handle, unsigned flags)
+static int add_node_copy(struct node_table *table, struct node *node,
+			 uint64_t generation, unsigned branch,
+			 const struct handle *handle, unsigned flags)
 {
 	struct copy *copy = copy_slot_take(table);
 
@@ -157,8 +157,8 @@ static int add_found(struct node_table *table, struct node *node,
 	for (i = 0; i < count; i++) {
 		if (is_had(table, node, found[i].branch, &found[i].handle))
 			continue;
-		r = add_copy(table, node, generation, found[i].branch,
-			     &found[i].handle, 0);
+		r = add_node_copy(table, node, generation, found[i].branch,
+				  &found[i].handle, 0);
 		if (r < 0)
 			return r;
 	}
@@ -260,8 +260,9 @@ static int add_known(struct node_table *table, unsigned known_branch,
 	pthread_mutex_lock(&table->lock);
 	of = node_index_find(table, known_branch, known);
 	if (of && !is_had(table, copy_node(of), branch, handle))
-		r = add_copy(table, copy_node(of), copy_node(of)->generation,
-			     branch, handle, making ? COPY_MAKING : 0);
+		r = add_node_copy(table, copy_node(of),
+				  copy_node(of)->generation, branch, handle,
+				  making ? COPY_MAKING : 0);
 	copy = making ? NULL : node_index_find(table, branch, handle);
 	if (copy)
 		copy_set(copy, COPY_MAKING, false);
@@ -335,7 +336,8 @@ int node_move(struct node_table *table, struct node *node, unsigned from_branch,
 	pthread_mutex_lock(&table->lock);
 	copy = node_index_find(table, from_branch, from);
 	if (copy && copy_node(copy) == node)
-		r = add_copy(table, node, node->generation, to_branch, to, 0);
+		r = add_node_copy(table, node, node->generation, to_branch, to,
+				  0);
 	if (r == 0)
 		copy_lose(copy);
 	pthread_mutex_unlock(&table->lock);
@@ -439,7 +441,7 @@ void node_unlock(struct node_table *table, const struct node *node)
 }
 
 /* Let go of a removed file; the rest is the next server's. */
-static void let_go(struct node_table *table, struct node *node)
+static void drop_hold(struct node_table *table, struct node *node)
 {
 	struct orphan_fd buried = {atomic_exchange(&node->buried_fd, -1),
 				   atomic_load(&node->buried_token)};
@@ -457,7 +459,7 @@ void node_table_done(struct node_table *table)
 		return;
 	for (id = NODE_ROOT_ID; id < node_ids(table); id++)
 		if (node_get(table, id))
-			let_go(table, node_get(table, id));
+			drop_hold(table, node_get(table, id));
 	for (i = 0; i < NODE_LOCKS; i++)
 		pthread_mutex_destroy(&table->locks[i]);
 	pthread_mutex_destroy(&table->lock);

@@ -26,8 +26,8 @@ static uint32_t *bucket(const struct node_table *table, unsigned branch,
 	return &table->buckets[hash(branch, handle, bytes) & mask];
 }
 
-static uint32_t *bucket_of(const struct node_table *table,
-			   const struct copy *copy)
+static uint32_t *index_bucket(const struct node_table *table,
+			      const struct copy *copy)
 {
 	return bucket(table, copy->branch, copy->handle, copy->handle_bytes);
 }
@@ -55,9 +55,9 @@ void node_index_expect(struct node_table *table, uint64_t copies)
 	table->bucket_bits = bits;
 }
 
-static void put(struct node_table *table, struct copy *copy)
+static void put_copy(struct node_table *table, struct copy *copy)
 {
-	uint32_t *into = bucket_of(table, copy);
+	uint32_t *into = index_bucket(table, copy);
 
 	copy->hash_next = *into;
 	*into = copy_place(table, copy);
@@ -78,7 +78,7 @@ static void grow_buckets(struct node_table *table)
 		for (copy = copy_at(table, old[i]); copy;
 		     copy = copy_at(table, next)) {
 			next = copy->hash_next;
-			put(table, copy);
+			put_copy(table, copy);
 		}
 	}
 	free(old);
@@ -106,13 +106,14 @@ void node_index_add(struct node_table *table, struct copy *copy)
 {
 	if (table->copies >> table->bucket_bits)
 		grow_buckets(table);
-	put(table, copy);
+	put_copy(table, copy);
 	table->copies++;
 }
 
 void node_index_remove(struct node_table *table, struct copy *copy)
 {
-	uint32_t place = copy_place(table, copy), *at = bucket_of(table, copy);
+	uint32_t place = copy_place(table, copy),
+		 *at = index_bucket(table, copy);
 
 	while (*at != place)
 		at = &copy_at(table, *at)->hash_next;

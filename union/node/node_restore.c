@@ -60,7 +60,7 @@ static void restore_node(struct node_table *table, uint64_t id)
 }
 
 /* Was the branch noted? A copy on another is not known to anybody. */
-static bool has_branch(const struct node_table *table, unsigned branch)
+static bool branch_is_restored(const struct node_table *table, unsigned branch)
 {
 	return table->state->branches[branch].used;
 }
@@ -80,7 +80,7 @@ static void restore_copy(struct node_table *table, struct copy *copy)
 {
 	if (!copy->generation || !has_node(table, copy) ||
 	    copy->handle_bytes > HANDLE_MAX ||
-	    !has_branch(table, copy->branch)) {
+	    !branch_is_restored(table, copy->branch)) {
 		atomic_store(&copy->generation, 0);
 		copy_slot_give(table, copy);
 		return;

@@ -4,6 +4,7 @@
 #include "union/node/node.h"
 #include "union/node/node_slots.h"
 #include "union/state/state.h"
+#include "union/sys/attrs.h"
 
 /* Guarded by node_lock(). */
 static struct quiet_change *change_of(const struct node_table *table,
@@ -44,11 +45,6 @@ void preserve_ctime_change(struct node_table *table, unsigned branch,
 		node_let_go(table, node);
 }
 
-static bool is_time(const struct timespec *a, const struct timespec *b)
-{
-	return a->tv_sec == b->tv_sec && a->tv_nsec == b->tv_nsec;
-}
-
 struct timespec preserve_ctime_shown(struct node_table *table,
 				     const struct copy *copy,
 				     const struct stat *st)
@@ -60,8 +56,8 @@ struct timespec preserve_ctime_shown(struct node_table *table,
 	if (!copy_is(copy, COPY_QUIET))
 		return shown;
 	node_lock(table, node);
-	if (is_time(&quiet->after, &st->st_ctim) &&
-	    is_time(&quiet->modified, &st->st_mtim))
+	if (time_equal(&quiet->after, &st->st_ctim) &&
+	    time_equal(&quiet->modified, &st->st_mtim))
 		shown = quiet->shown;
 	node_unlock(table, node);
 	return shown;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "union/open/dir_listing.h"
+#include "union/sys/empty_dir.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -9,11 +10,6 @@
 #include "union/sys/inode_number.h"
 #include "union/view/lookup.h"
 
-static bool is_dot(const char *name)
-{
-	return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
-}
-
 /* Tell the st_ino that a stat of the entry would give. */
 static uint64_t item_number(struct unionfs *fs, const struct dir_item *item)
 {
@@ -21,7 +17,7 @@ static uint64_t item_number(struct unionfs *fs, const struct dir_item *item)
 	uint64_t number = inode_number(branch->id, item->ino), kept;
 
 	if ((item->type == DT_DIR || atomic_load(&branch->has_numbers)) &&
-	    !is_dot(item->name) &&
+	    !name_is_dot(item->name) &&
 	    inode_number_read(item->part->fd, item->name, &kept) == 0)
 		number = kept;
 	return unionfs_number_at(fs, branch, item->part->fd, item->name,
@@ -57,7 +53,7 @@ static int add_plus(struct dir_listing *list, const struct dir_item *item)
 	memset(&entry, 0, sizeof(entry));
 	entry.attr.st_ino = unionfs_number(fs, list->node);
 	entry.attr.st_mode = S_IFDIR;
-	if (!is_dot(item->name)) {
+	if (!name_is_dot(item->name)) {
 		r = lookup_entry(fs, list->request, list->node, item->name,
 				 fs->shared ? NULL : item->part->copy, &entry);
 		if (r == -ENOENT) /* or it moved to a lower branch */

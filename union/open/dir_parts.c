@@ -20,7 +20,7 @@ void dir_parts_close(struct dir_part *parts, unsigned count)
 	free(parts);
 }
 
-static int open_copy(struct unionfs *fs, const struct dir *dir,
+static int open_part(struct unionfs *fs, const struct dir *dir,
 		     const struct copy *copy)
 {
 	bool quiet = dir->quiet || atime_is_own(branch_of(fs, copy));
@@ -56,7 +56,7 @@ static int open_parts(struct unionfs *fs, const struct node *node,
 	for (copy = node_first(node); copy; copy = copy_next(copy)) {
 		if (dir->count == max)
 			break;
-		fd = open_copy(fs, dir, copy);
+		fd = open_part(fs, dir, copy);
 		if (fd == -ESTALE || (fd < 0 && !branch_usable(copy->branch)))
 			continue;
 		if (fd < 0)
@@ -100,7 +100,7 @@ static int reopen_parts(struct unionfs *fs, const struct node *node,
 	return 0;
 }
 
-static bool has_part(const struct dir *dir, unsigned branch)
+static bool dir_has_part(const struct dir *dir, unsigned branch)
 {
 	unsigned i;
 
@@ -116,7 +116,7 @@ static bool has_all_parts(const struct node *node, const struct dir *dir)
 	const struct copy *copy;
 
 	for (copy = node_first(node); copy; copy = copy_next(copy))
-		if (!has_part(dir, copy->branch))
+		if (!dir_has_part(dir, copy->branch))
 			return false;
 	return true;
 }
@@ -137,9 +137,9 @@ static int extend_merge(struct unionfs *fs, const struct node *node,
 	for (copy = node_first(node); copy && r == 0; copy = copy_next(copy)) {
 		if (dir->count == max)
 			break;
-		if (has_part(dir, copy->branch))
+		if (dir_has_part(dir, copy->branch))
 			continue;
-		fd = open_copy(fs, dir, copy);
+		fd = open_part(fs, dir, copy);
 		if (fd == -ESTALE || (fd < 0 && !branch_usable(copy->branch)))
 			continue;
 		if (fd < 0)
@@ -171,7 +171,7 @@ static int sync_later_copies(struct unionfs *fs, const struct node *node,
 	for (copy = node_first(node); copy; copy = copy_next(copy)) {
 		auto_close int fd = -1;
 
-		if (has_part(dir, copy->branch))
+		if (dir_has_part(dir, copy->branch))
 			continue;
 		one = fd = unionfs_open_copy(fs, copy, O_RDONLY | O_DIRECTORY);
 		if (fd >= 0)
@@ -182,7 +182,7 @@ static int sync_later_copies(struct unionfs *fs, const struct node *node,
 	/* A copy that had failed when @dir was opened is known to be
 	 * missing. */
 	while (!dir->lacking && (lost = node_failed_copy(node, lost)))
-		if (!has_part(dir, lost->branch))
+		if (!dir_has_part(dir, lost->branch))
 			r = -EIO;
 	return r;
 }

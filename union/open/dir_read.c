@@ -163,7 +163,7 @@ static int go_on_with_stream(struct dir_listing *list, struct dir *dir,
 	return branch_usable(branch) ? read_merge(list, dir, 0) : 1;
 }
 
-static void touch(const struct dir *dir)
+static void touch_atime(const struct dir *dir)
 {
 	unsigned i;
 
@@ -178,7 +178,7 @@ static void touch(const struct dir *dir)
 int dir_read(struct dir_listing *list, struct dir *dir, int64_t offset)
 {
 	if (!offset)
-		touch(dir);
+		touch_atime(dir);
 	if (offset && !dir_offset_is_merged(offset))
 		return go_on_with_stream(list, dir, offset);
 	return offset || dir->count > 1

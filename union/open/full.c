@@ -54,8 +54,8 @@ struct full *full_new(struct unionfs *fs)
 	return full;
 }
 
-static uint64_t part_of(const struct branch_space *space, uint64_t part,
-			uint64_t most)
+static uint64_t space_part(const struct branch_space *space, uint64_t part,
+			   uint64_t most)
 {
 	uint64_t n = (space->available + space->used) / part;
 
@@ -84,7 +84,7 @@ static uint64_t holes(int fd)
 static uint64_t reserve(const struct branch *branch,
 			const struct branch_space *space)
 {
-	uint64_t wide = part_of(space, FULL_WIDE_PART, FULL_WIDE_MAX);
+	uint64_t wide = space_part(space, FULL_WIDE_PART, FULL_WIDE_MAX);
 	unsigned writers = atomic_load(&branch->passed_writers);
 
 	if (writers > FULL_WRITERS_MOST)
@@ -98,12 +98,12 @@ bool full_is_near(struct unionfs *fs, struct branch *branch, int fd)
 	struct branch_space space;
 
 	branch_space(branch, clock_ms(), &space);
-	near = part_of(&space, FULL_NEAR_PART, FULL_NEAR_MAX);
+	near = space_part(&space, FULL_NEAR_PART, FULL_NEAR_MAX);
 	if (least == BRANCH_MIN_FREE_UNION)
 		least = fs->min_free;
 	if (space.available < (near > least ? near : least))
 		return true;
-	wide = part_of(&space, FULL_WIDE_PART, FULL_WIDE_MAX) +
+	wide = space_part(&space, FULL_WIDE_PART, FULL_WIDE_MAX) +
 	       reserve(branch, &space);
 	if (space.available >= wide + FULL_WIDE_MAX)
 		return false; /* however large its holes */
@@ -117,7 +117,7 @@ void full_wrote(struct branch *branch)
 					   atomic_load(&branch->used)};
 
 	if (space.available <
-	    2 * part_of(&space, FULL_WIDE_PART, FULL_WIDE_MAX))
+	    2 * space_part(&space, FULL_WIDE_PART, FULL_WIDE_MAX))
 		branch_space_changed(branch);
 }
 
@@ -277,8 +277,8 @@ static int move_away(struct unionfs *fs, const struct node *node,
 }
 
 /* Make room on the branch of a file that stays. @r: the error of the write. */
-static int make_room(struct unionfs *fs, const struct node *node,
-		     const struct waiting *w, int r)
+static int make_room_here(struct unionfs *fs, const struct node *node,
+			  const struct waiting *w, int r)
 {
 	const struct copy *copy = node_first(node);
 
@@ -297,7 +297,7 @@ static bool is_ending(struct full *full)
 	return ending;
 }
 
-static void answer(struct waiting *w, int r)
+static void answer_writer(struct waiting *w, int r)
 {
 	if (r == 0 && !w->wish.data)
 		fuse_reply_err(w->request.req, 0);
@@ -319,10 +319,10 @@ static int help_once(struct unionfs *fs, struct waiting *w, int r)
 	if (!node)
 		return -ESTALE;
 	if (node->passthrough)
-		return make_room(fs, node, w, r);
+		return make_room_here(fs, node, w, r);
 	moved = move_away(fs, node, w);
 	return moved < 0 && moved != -EBUSY && moved != -ESTALE
-		       ? make_room(fs, node, w, r)
+		       ? make_room_here(fs, node, w, r)
 		       : moved;
 }
 
@@ -357,10 +357,10 @@ static void help(struct full *full, struct waiting *w)
 		if (moved < 0)
 			(void)usleep(RETRY_MS * 1000);
 	}
-	answer(w, r);
+	answer_writer(w, r);
 }
 
-static void *thread_main(void *context)
+static void *full_main(void *context)
 {
 	struct full *full = context;
 	struct waiting *w;
@@ -412,7 +412,7 @@ bool full_help(struct unionfs *fs, struct request *request,
 		memcpy(w->data, wish->data, size);
 	pthread_mutex_lock(&full->lock);
 	if (!full->started)
-		full->started = pthread_create(&full->thread, NULL, thread_main,
+		full->started = pthread_create(&full->thread, NULL, full_main,
 					       full) == 0;
 	if (!full->started || full->ending) {
 		pthread_mutex_unlock(&full->lock);

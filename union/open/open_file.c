@@ -31,7 +31,7 @@
  * Does @r tell of a file system that passes nothing through? Known after the
  * first try.
  */
-static bool is_refusal(int r)
+static bool is_passthrough_refusal(int r)
 {
 	return r == -ELOOP || r == -EPERM || r == -EOPNOTSUPP || r == -EINVAL ||
 	       r == -ENOTTY;
@@ -102,7 +102,7 @@ static int choose_way(struct request *request, struct node *node,
 		node->passthrough = true;
 		node_file(node)->backing_id = id;
 	}
-	if (!is_refusal(r))
+	if (!is_passthrough_refusal(r))
 		return r;
 	if (!atomic_exchange(&branch->no_passthrough, true))
 		log_warning("branch '%s': the kernel passes nothing through "

@@ -23,16 +23,7 @@
 
 #define MERGERFS_PREFIX "user.mergerfs."
 
-static void add(struct json_object *object, const char *name,
-		struct json_object *value)
-{
-	/* json-c takes the value, also NULL; without memory the value is
-	 * lost. */
-	if (json_object_object_add(object, name, value) < 0)
-		json_object_put(value);
-}
-
-static ssize_t take_text(char *text, char **ret)
+static ssize_t take_string(char *text, char **ret)
 {
 	*ret = text;
 	return text ? (ssize_t)strlen(text) : -ENOMEM;
@@ -63,27 +54,28 @@ static const char *type_name(mode_t mode)
 	}
 }
 
-static void add_copy(struct json_object *copies, const struct branch *branch,
-		     const char *path, const struct stat *st, bool shown)
+static void add_copy_json(struct json_object *copies,
+			  const struct branch *branch, const char *path,
+			  const struct stat *st, bool shown)
 {
 	struct json_object *one = json_object_new_object();
 	auto_free char *full = NULL;
 
 	if (asprintf(&full, "%s%s%s", branch->path, *path ? "/" : "", path) < 0)
 		full = NULL;
-	add(one, "branch", json_object_new_int((int)branch->id));
+	json_add(one, "branch", json_object_new_int((int)branch->id));
 	if (full)
-		add(one, "path", json_object_new_string(full));
-	add(one, "type", json_object_new_string(type_name(st->st_mode)));
-	add(one, "size", json_object_new_int64(st->st_size));
-	add(one, "modified", json_object_new_int64(st->st_mtim.tv_sec));
-	add(one, "shown", json_object_new_boolean(shown));
+		json_add(one, "path", json_object_new_string(full));
+	json_add(one, "type", json_object_new_string(type_name(st->st_mode)));
+	json_add(one, "size", json_object_new_int64(st->st_size));
+	json_add(one, "modified", json_object_new_int64(st->st_mtim.tv_sec));
+	json_add(one, "shown", json_object_new_boolean(shown));
 	(void)json_object_array_add(copies, one);
 }
 
 /* Open the directory of @copy: a descriptor that is held, and its path. */
-static int open_dir(struct unionfs *fs, struct copy *copy, struct dir_fd **ret,
-		    char *path)
+static int open_copy_dir(struct unionfs *fs, struct copy *copy,
+			 struct dir_fd **ret, char *path)
 {
 	int r = unionfs_dir_fd(fs, copy, ret);
 
@@ -107,17 +99,17 @@ static ssize_t explain_name(struct unionfs *fs, const struct node *dir,
 
 		for (i = 0; i < n && hits[i].dir != copy; i++)
 			;
-		if (i >= n || open_dir(fs, copy, &fd, path) < 0)
+		if (i >= n || open_copy_dir(fs, copy, &fd, path) < 0)
 			continue;
 		(void)snprintf(full, sizeof(full), "%s%s%s", path,
 			       *path ? "/" : "", name); /* fits */
-		add_copy(copies, branch_of(fs, copy), full, &hits[i].st,
-			 i == 0 || (S_ISDIR(hits[0].st.st_mode) &&
-				    S_ISDIR(hits[i].st.st_mode)));
+		add_copy_json(copies, branch_of(fs, copy), full, &hits[i].st,
+			      i == 0 || (S_ISDIR(hits[0].st.st_mode) &&
+					 S_ISDIR(hits[i].st.st_mode)));
 	}
 	if (n > 0)
 		lookup_hits_done(hits, n);
-	add(object, "copies", copies);
+	json_add(object, "copies", copies);
 	return take_json(object, ret);
 }
 
@@ -162,7 +154,7 @@ static ssize_t explain_long(struct unionfs *fs, const struct node *dir,
 		if (fd >= 0 && find_in(fd, hash, name))
 			return explain_name(fs, dir, name, ret);
 	}
-	return take_text(strdup("{\"copies\":[]}"), ret);
+	return take_string(strdup("{\"copies\":[]}"), ret);
 }
 
 /* Tell why @branch is not simply next: "" when it is. */
@@ -186,24 +178,25 @@ static const char *reason(const struct policy *policy,
 	return "";
 }
 
-static struct json_object *branch_json(const struct unionfs *fs,
-				       const struct policy *policy,
-				       const struct policy_branch *branch)
+static struct json_object *explain_branch(const struct unionfs *fs,
+					  const struct policy *policy,
+					  const struct policy_branch *branch)
 {
 	struct json_object *one = json_object_new_object();
 	const struct branch *from = fs->branches.items[branch->id];
 	char words[BRANCH_SPEC_WORDS_MAX];
 
-	add(one, "branch", json_object_new_int((int)branch->id));
-	add(one, "path", json_object_new_string(from->path));
-	add(one, "words",
-	    json_object_new_string(
-		    branch_spec_format(words, branch->flags, from->min_free)));
-	add(one, "has_directory", json_object_new_boolean(branch->has_parent));
-	add(one, "available", json_object_new_uint64(branch->available));
-	add(one, "used", json_object_new_uint64(branch->used));
-	add(one, "min_free", json_object_new_uint64(branch->min_free));
-	add(one, "why", json_object_new_string(reason(policy, branch)));
+	json_add(one, "branch", json_object_new_int((int)branch->id));
+	json_add(one, "path", json_object_new_string(from->path));
+	json_add(one, "words",
+		 json_object_new_string(branch_spec_format(words, branch->flags,
+							   from->min_free)));
+	json_add(one, "has_directory",
+		 json_object_new_boolean(branch->has_parent));
+	json_add(one, "available", json_object_new_uint64(branch->available));
+	json_add(one, "used", json_object_new_uint64(branch->used));
+	json_add(one, "min_free", json_object_new_uint64(branch->min_free));
+	json_add(one, "why", json_object_new_string(reason(policy, branch)));
 	return one;
 }
 
@@ -222,15 +215,15 @@ static struct json_object *next_json(struct unionfs *fs, const struct node *dir,
 	branch_stats_begin(&survey, fs, dir, policy);
 	branch_stats_filter(&survey);
 	while ((branch = branch_stats_next(&survey, fs, dir))) {
-		one = branch_json(fs, policy, branch);
-		add(one, "order", json_object_new_int((int)++order));
+		one = explain_branch(fs, policy, branch);
+		json_add(one, "order", json_object_new_int((int)++order));
 		(void)json_object_array_add(list, one);
 	}
 	for (i = 0; i < all.count; i++)
 		if (all.rest[i].flags & (BRANCH_RO | BRANCH_NC) &&
 		    !(all.rest[i].flags & BRANCH_GONE))
 			(void)json_object_array_add(
-				list, branch_json(fs, policy, &all.rest[i]));
+				list, explain_branch(fs, policy, &all.rest[i]));
 	return list;
 }
 
@@ -247,17 +240,18 @@ static ssize_t explain_dir(struct unionfs *fs, const struct node *dir,
 		char path[PATH_MAX];
 		struct stat st;
 
-		if (open_dir(fs, copy, &fd, path) == 0 &&
+		if (open_copy_dir(fs, copy, &fd, path) == 0 &&
 		    fstat(fd->fd, &st) == 0)
-			add_copy(copies, branch_of(fs, copy), path, &st, true);
+			add_copy_json(copies, branch_of(fs, copy), path, &st,
+				      true);
 	}
-	add(object, "copies", copies);
-	add(object, "policy", json_object_new_string(policy->name));
-	add(object, "help", json_object_new_string(policy->help));
-	add(object, "by_chance",
-	    json_object_new_boolean(policy->choice == POLICY_WEIGHTED ||
-				    policy->choice == POLICY_RANDOM));
-	add(object, "next", next_json(fs, dir, policy));
+	json_add(object, "copies", copies);
+	json_add(object, "policy", json_object_new_string(policy->name));
+	json_add(object, "help", json_object_new_string(policy->help));
+	json_add(object, "by_chance",
+		 json_object_new_boolean(policy->choice == POLICY_WEIGHTED ||
+					 policy->choice == POLICY_RANDOM));
+	json_add(object, "next", next_json(fs, dir, policy));
 	return take_json(object, ret);
 }
 
@@ -315,12 +309,12 @@ static ssize_t explain_path(struct unionfs *fs, const struct node *node,
 	if (strcmp(what, "allpaths") == 0)
 		return all_paths(fs, path, ret);
 	if (strcmp(what, "basepath") == 0)
-		return take_text(strdup(branch->path), ret);
+		return take_string(strdup(branch->path), ret);
 	if (strcmp(what, "relpath") == 0)
 		r = asprintf(&text, "/%s", path);
 	else
 		r = asprintf(&text, "%s/%s", branch->path, path);
-	return take_text(r < 0 ? NULL : text, ret);
+	return take_string(r < 0 ? NULL : text, ret);
 }
 
 static bool is_path(const char *what)
@@ -340,11 +334,11 @@ bool explain_has(const char *name)
 static ssize_t explain_union(struct unionfs *fs, const char *what, char **ret)
 {
 	if (strcmp(what, "stats") == 0)
-		return take_text(control_stats(fs), ret);
+		return take_string(control_stats(fs), ret);
 	if (strcmp(what, "status") == 0)
-		return take_text(control_status(fs, fs->mountpoint), ret);
+		return take_string(control_status(fs, fs->mountpoint), ret);
 	if (strcmp(what, "control") == 0 && fs->control_path)
-		return take_text(strdup(fs->control_path), ret);
+		return take_string(strdup(fs->control_path), ret);
 	return -ENODATA;
 }
 

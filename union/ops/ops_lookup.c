@@ -10,6 +10,7 @@
 #include "union/ops/dot_union.h"
 #include "union/ops/ops.h"
 #include "union/state/reply_cache.h"
+#include "union/sys/empty_dir.h"
 #include "union/view/lookup.h"
 #include "union/view/name_filter.h"
 
@@ -138,7 +139,7 @@ void op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 	int r;
 
 	atomic_fetch_add_explicit(&fs->stats->lookups, 1, memory_order_relaxed);
-	if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0) {
+	if (name_is_dot(name)) {
 		lookup_of_handle(request, parent, name[1]);
 		return;
 	}

@@ -96,7 +96,7 @@ struct creation {
 	bool unnamed; /* O_TMPFILE */
 };
 
-static int make_file(void *context, int dirfd)
+static int make_new_file(void *context, int dirfd)
 {
 	const struct creation *new = context;
 	int fd;
@@ -134,7 +134,7 @@ static int place_file(struct unionfs *fs, struct request *request,
 		      struct node *dir, struct creation *new,
 		      struct placed *ret)
 {
-	const struct to_place what = {POLICY_CREATE, make_file, new,
+	const struct to_place what = {POLICY_CREATE, make_new_file, new,
 				      new->unnamed ? NULL : new->name};
 	int r = replay_place(fs, request, dir, &what, S_IFREG, ret);
 
@@ -160,9 +160,9 @@ static void keep_unnamed(struct unionfs *fs, const struct node *node)
 }
 
 /* Give the new file a node and an open file: it is the union's now. */
-static int adopt(struct request *request, const struct placed *placed,
-		 struct fuse_file_info *info, struct fuse_entry_param *entry,
-		 int32_t *ret_backing)
+static int adopt_file(struct request *request, const struct placed *placed,
+		      struct fuse_file_info *info,
+		      struct fuse_entry_param *entry, int32_t *ret_backing)
 {
 	struct unionfs *fs = request->fs;
 	bool unnamed = request->unnamed;
@@ -208,7 +208,7 @@ void op_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode,
 		return;
 	}
 	atomic_fetch_add(&fs->stats->creates, 1);
-	r = adopt(request, &placed, info, &entry, &backing_id);
+	r = adopt_file(request, &placed, info, &entry, &backing_id);
 	dir_fd_put(placed.dir);
 	if (r < 0) {
 		op_reply(request, r);

@@ -26,7 +26,7 @@
 #include "union/view/name_filter.h"
 #include "union/view/subdirs.h"
 
-static int check_writable(const struct move *m)
+static int check_rename_writable(const struct move *m)
 {
 	int i, r = 0;
 
@@ -53,11 +53,6 @@ static int check_whole(const struct move *m)
 	return 0;
 }
 
-static void copy_name(char *to, const char *from)
-{
-	(void)snprintf(to, NAME_MAX + 1, "%s", from); /* the kernel's limit */
-}
-
 static int describe_replace(const struct move *m, int into_fd,
 			    struct intent *ret)
 {
@@ -65,7 +60,7 @@ static int describe_replace(const struct move *m, int into_fd,
 
 	ret->kind = INTENT_REPLACE;
 	ret->other = m->to[0].dir->branch;
-	copy_name(ret->to_name, m->to_name);
+	intent_copy_name(ret->to_name, m->to_name);
 	r = handle_get(m->from[0].fd->fd, m->from_name, &ret->moved);
 	if (r == 0)
 		r = handle_get(into_fd, "", &ret->to_dir);
@@ -90,7 +85,7 @@ static int let_replaced_go(const struct move *m, int into_fd)
 }
 
 /* Give the file its old name again. 0: that is durable, too. */
-static int take_back(const struct move *m, int into_fd)
+static int take_back_file(const struct move *m, int into_fd)
 {
 	int from_fd = m->from[0].fd->fd;
 
@@ -129,7 +124,7 @@ static int replace_elsewhere(const struct move *m, int into_fd)
 		r = branch_report(branch, -errno);
 	} else {
 		r = let_replaced_go(m, into_fd);
-		sure = r < 0 ? take_back(m, into_fd)
+		sure = r < 0 ? take_back_file(m, into_fd)
 			     : branch_report(other,
 					     intent_sync_dir(m->to[0].fd->fd));
 	}
@@ -189,7 +184,7 @@ static int rename_file(const struct move *m)
 }
 
 /* Forget the names that went: the old name of a file, and the replaced file. */
-static void forget_names(const struct move *m)
+static void forget_file_names(const struct move *m)
 {
 	int i;
 
@@ -218,7 +213,7 @@ static int rename_found(const struct move *m)
 
 	if (m->flags & RENAME_NOREPLACE && m->to_count)
 		return -EEXIST;
-	r = check_writable(m);
+	r = check_rename_writable(m);
 	if (r == 0)
 		r = check_whole(m);
 	if (r < 0)
@@ -235,7 +230,7 @@ static int rename_found(const struct move *m)
 	naming_end(m->to_dir, r == 0);
 	naming_end(m->from_dir, r == 0);
 	if (r == 0)
-		forget_names(m);
+		forget_file_names(m);
 	return r;
 }
 

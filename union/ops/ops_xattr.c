@@ -186,8 +186,8 @@ static int change_copy(struct dir_change *all, struct copy *copy, bool is_dir,
 	return r;
 }
 
-static int change_all(struct unionfs *fs, const struct node *node,
-		      const struct change *change)
+static int change_all_copies(struct unionfs *fs, const struct node *node,
+			     const struct change *change)
 {
 	struct copy *first = node_first(node), *copy;
 	struct place_of_xattr place;
@@ -246,7 +246,7 @@ static int change_and_kill(struct request *request, const struct node *node,
 
 	act_as_spender(request);
 	do
-		r = change_all(request->fs, node, change);
+		r = change_all_copies(request->fs, node, change);
 	while (act_as_unlimited(request, r));
 	act_as_root();
 	if (r == 0 && change->value &&

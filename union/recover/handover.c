@@ -240,7 +240,7 @@ int handover_settings(struct unionfs *fs, struct error *err)
  * Adopt a file kept by a server that was killed before it had noted whose the
  * file is. The file was removed, or was just to be.
  */
-static void adopt(struct unionfs *fs, uint64_t token, int fd)
+static void adopt_fd(struct unionfs *fs, uint64_t token, int fd)
 {
 	struct orphan_fd buried = {.fd = fd, .token = token};
 	const struct branch *branch;
@@ -316,7 +316,7 @@ int handover_restore(struct unionfs *fs)
 	if (r == 0 && fuse_fd >= 0)
 		unfinished_copies(fs);
 	while (r == 0 && (fd = fd_store_take_any(&token)) >= 0)
-		adopt(fs, token, fd);
+		adopt_fd(fs, token, fd);
 	if (r == 0)
 		r = reply_cache_open(fs->state->once, REPLY_CACHE_SIZE, &server,
 				     &fs->reply_cache);

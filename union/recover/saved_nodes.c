@@ -41,7 +41,7 @@ static bool save_node(const struct node *node, struct saved_node *ret)
 	return true;
 }
 
-static int make_file(struct unionfs *fs, struct saved_nodes *ret)
+static int make_saved_file(struct unionfs *fs, struct saved_nodes *ret)
 {
 	struct node_table *table = &fs->nodes;
 	uint64_t id, count = 0, used = node_ids(table);
@@ -108,7 +108,7 @@ static int write_somewhere(struct unionfs *fs, const struct saved_nodes *saved)
 void saved_nodes_write(struct unionfs *fs)
 {
 	struct saved_nodes saved = {0};
-	int r = make_file(fs, &saved);
+	int r = make_saved_file(fs, &saved);
 
 	if (r == 0)
 		r = write_somewhere(fs, &saved);
@@ -122,7 +122,7 @@ void saved_nodes_write(struct unionfs *fs)
 
 /* ---- reading ---- */
 
-static bool is_known(const struct unionfs *fs, const struct saved_nodes *saved,
+static bool is_saved(const struct unionfs *fs, const struct saved_nodes *saved,
 		     const struct saved_node *node)
 {
 	unsigned i = node->branch;
@@ -173,7 +173,7 @@ static bool has_root(const struct unionfs *fs, const struct saved_nodes *saved)
 	const struct saved_node *first = saved->nodes;
 
 	return saved->count && first->id == NODE_ROOT_ID &&
-	       S_ISDIR(first->type) && is_known(fs, saved, first);
+	       S_ISDIR(first->type) && is_saved(fs, saved, first);
 }
 
 /* Read the file of @branch; false: it has none that can be used. */
@@ -227,7 +227,7 @@ bool saved_nodes_read(struct unionfs *fs)
 
 	find_newest(fs, &saved);
 	for (i = 0; i < saved.count; i++)
-		if (is_known(fs, &saved, &saved.nodes[i]))
+		if (is_saved(fs, &saved, &saved.nodes[i]))
 			put_node(state, &saved.nodes[i]);
 	if (state->header->next_generation < saved.next_generation)
 		state->header->next_generation = saved.next_generation;

@@ -19,7 +19,7 @@ struct saved_header {
 	uint32_t crc; /* of all that follows */
 };
 
-static size_t size_of(uint64_t branches, uint64_t count)
+static size_t saved_size(uint64_t branches, uint64_t count)
 {
 	return sizeof(struct saved_header) +
 	       branches * sizeof(struct branch_identity) +
@@ -43,7 +43,7 @@ static void find_parts(struct saved_nodes *saved, void *data, unsigned branches)
 
 int saved_nodes_new(unsigned branches, uint64_t count, struct saved_nodes *ret)
 {
-	void *data = calloc(1, size_of(branches, count));
+	void *data = calloc(1, saved_size(branches, count));
 
 	if (!data)
 		return -ENOMEM;
@@ -59,7 +59,7 @@ void saved_nodes_encode(struct saved_nodes *saved, uint64_t count,
 
 	saved->count = count;
 	saved->next_generation = next_generation;
-	saved->size = size_of(saved->branches, count);
+	saved->size = saved_size(saved->branches, count);
 	*header = (struct saved_header){
 		.magic = MAGIC,
 		.count = count,
@@ -75,7 +75,7 @@ bool saved_nodes_decode(void *data, size_t size, struct saved_nodes *ret)
 
 	if (size < sizeof(*header) || header->magic != MAGIC ||
 	    header->branches > BRANCH_MAX || header->count > STATE_NODE_MAX ||
-	    size != size_of(header->branches, header->count) ||
+	    size != saved_size(header->branches, header->count) ||
 	    header->crc != sum_of(header, size))
 		return false;
 	*ret = (struct saved_nodes){

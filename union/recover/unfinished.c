@@ -18,7 +18,7 @@ static bool can_look(const struct unionfs *fs, const struct copy *copy)
 	return copy->branch < fs->branches.count && branch_usable(copy->branch);
 }
 
-static void end(struct unionfs *fs, struct copy *copy, bool there)
+static void end_unfinished(struct unionfs *fs, struct copy *copy, bool there)
 {
 	struct handle handle = copy_handle(copy);
 
@@ -43,8 +43,9 @@ static void look_for_going(struct unionfs *fs, struct copy *copy)
 	branch = branch_of(fs, copy);
 	fd = handle_open(branch->root_fd, &handle, O_PATH);
 	if (fd >= 0 || fd == -ESTALE)
-		end(fs, copy,
-		    fd >= 0 && !ino_preserve_is_stub(branch, number, &handle));
+		end_unfinished(fs, copy,
+			       fd >= 0 && !ino_preserve_is_stub(branch, number,
+								&handle));
 }
 
 /*
@@ -65,7 +66,8 @@ static bool is_in_place(const struct branch *branch, int fd)
  * Hide the change of moving it into its place, which is no change of the
  * directory.
  */
-static void hide_change(struct unionfs *fs, const struct copy *copy, int fd)
+static void hide_unfinished_change(struct unionfs *fs, const struct copy *copy,
+				   int fd)
 {
 	struct copy *first = node_first(copy_node(copy));
 	struct handle handle = copy_handle(copy);
@@ -95,8 +97,8 @@ static void look_for_making(struct unionfs *fs, struct copy *copy)
 		fd = handle_open(branch_of(fs, copy)->root_fd, &handle, O_PATH);
 	there = fd >= 0 && is_in_place(branch_of(fs, copy), fd);
 	if (there)
-		hide_change(fs, copy, fd);
-	end(fs, copy, there);
+		hide_unfinished_change(fs, copy, fd);
+	end_unfinished(fs, copy, there);
 }
 
 void unfinished_copies(struct unionfs *fs)

@@ -146,7 +146,7 @@ static void thread_ends(struct fuse_threads *serve)
 		serve->when_done(serve->context);
 }
 
-static void *thread_main(void *context)
+static void *serve_main(void *context)
 {
 	struct fuse_threads *serve = context;
 	int expected = 0;
@@ -161,7 +161,7 @@ static void *thread_main(void *context)
 	return NULL;
 }
 
-static int start_thread(struct fuse_threads *serve)
+static int start_serve_thread(struct fuse_threads *serve)
 {
 	pthread_attr_t attr;
 	pthread_t thread;
@@ -171,7 +171,7 @@ static int start_thread(struct fuse_threads *serve)
 		return -EAGAIN;
 	pthread_attr_init(&attr);
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	r = pthread_create(&thread, &attr, thread_main, serve);
+	r = pthread_create(&thread, &attr, serve_main, serve);
 	pthread_attr_destroy(&attr);
 	if (r)
 		atomic_fetch_sub(&serve->running, 1);
@@ -187,7 +187,7 @@ static void one_more(void *context)
 	struct fuse_threads *serve = context;
 
 	if (!fuse_session_exited(serve->fs->session))
-		(void)start_thread(serve);
+		(void)start_serve_thread(serve);
 }
 
 int fuse_threads_start(struct unionfs *fs, unsigned threads,
@@ -206,7 +206,7 @@ int fuse_threads_start(struct unionfs *fs, unsigned threads,
 	/* Counted: one more until all are started, so that none is the last. */
 	atomic_store(&serve->running, 1);
 	while (started < threads && r == 0) {
-		r = start_thread(serve);
+		r = start_serve_thread(serve);
 		started += r == 0;
 	}
 	if (!started) {

@@ -229,7 +229,7 @@ static int recover_intents(struct mounted *m, struct error *err)
 {
 	int r;
 
-	act_as_thread_unlimited(); /* whoever began them had the room */
+	act_as_thread_unlimited(); /* their callers had the room */
 	r = handover_recover_intents(&m->fs, err);
 	(void)act_as_thread_limited(); /* it was before */
 	if (r > 0)
@@ -239,7 +239,7 @@ static int recover_intents(struct mounted *m, struct error *err)
 	return r < 0 ? r : 0;
 }
 
-static int escape(const char *text, char *buf, size_t size)
+static int escape_option(const char *text, char *buf, size_t size)
 {
 	size_t n = 0;
 
@@ -261,7 +261,7 @@ static int new_session(struct mounted *m, const struct union_options *options,
 	auto_free char *list = NULL;
 	char name[2 * PATH_MAX], as_branches[32];
 
-	if (escape(options->fsname, name, sizeof(name)) < 0)
+	if (escape_option(options->fsname, name, sizeof(name)) < 0)
 		return error_set(err, EINVAL, "option 'fsname' is too long");
 	mount_strict_options(&m->fs, as_branches);
 	/* The union is a file system like a disk's: devices and setuid work. */
@@ -321,7 +321,7 @@ static void unmount(const struct mounted *m)
 }
 
 /* Wait until the threads say that the union has ended. */
-static void wait_for_end(const struct mounted *m, const sigset_t *set)
+static void wait_for_unmount(const struct mounted *m, const sigset_t *set)
 {
 	int64_t asked_ms = 0; /* 0: nobody did */
 	int signal_number = 0;
@@ -410,7 +410,7 @@ static int serve_mounted(struct mounted *m, unsigned threads, struct error *err)
 		log_warning("'%s': the control socket is not served: no "
 			    "thread could be started",
 			    m->mountpoint);
-	wait_for_end(m, &set);
+	wait_for_unmount(m, &set);
 	mount_strict_stop();
 	r = fuse_threads_finish(serve);
 	control_close(take_ptr(m->control));

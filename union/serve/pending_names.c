@@ -108,7 +108,7 @@ static void forget_all(void)
 	}
 }
 
-static const struct pending *find(const struct named *named)
+static const struct pending *find_pending(const struct named *named)
 {
 	const struct pending *one = atomic_load(&pending.first);
 
@@ -118,7 +118,7 @@ static const struct pending *find(const struct named *named)
 	return one;
 }
 
-static void add(const struct named *named)
+static void add_pending(const struct named *named)
 {
 	size_t size = strlen(named->name) + 1;
 	struct pending *one = malloc(sizeof(*one) + size);
@@ -138,8 +138,8 @@ bool pending_names_add(const void *request, size_t length)
 	if (!get_named(request, length, &named))
 		return false;
 	pthread_mutex_lock(&pending.lock);
-	if (named.name && !find(&named))
-		add(&named);
+	if (named.name && !find_pending(&named))
+		add_pending(&named);
 	pthread_mutex_unlock(&pending.lock);
 	return true;
 }
@@ -155,7 +155,7 @@ bool pending_names_has(const void *request, size_t length)
 	if (!branch_any_doubted())
 		forget_all();
 	else if (get_named(request, length, &named) && named.name)
-		has = find(&named);
+		has = find_pending(&named);
 	pthread_mutex_unlock(&pending.lock);
 	return has;
 }

@@ -113,7 +113,7 @@ void watchdog_leave(struct watchdog_slot *slot)
 }
 
 /* Wake the watching thread, which sleeps while nothing is served. */
-static void wake(void)
+static void wake_watchdog(void)
 {
 	pthread_mutex_lock(&service.lock);
 	atomic_store(&service.sleeps, false);
@@ -134,7 +134,7 @@ void watchdog_begin(struct watchdog_slot *slot, struct request *request,
 	slot->length = length;
 	atomic_store(&slot->since_ms, clock_ms());
 	if (atomic_load(&service.sleeps))
-		wake();
+		wake_watchdog();
 }
 
 /* With its lock. */
@@ -216,7 +216,7 @@ static bool met_failed(const struct watchdog_slot *slot)
  * Answer EIO to the request of @since_ms, and not to a later one. The kernel
  * may forget the nodes from now on; the thread uses them until it comes back.
  */
-static void answer(struct watchdog_slot *slot, int64_t since_ms)
+static void answer_slot(struct watchdog_slot *slot, int64_t since_ms)
 {
 	const struct request *request;
 	unsigned i;
@@ -235,7 +235,7 @@ static void answer(struct watchdog_slot *slot, int64_t since_ms)
 	pthread_mutex_unlock(&slot->lock);
 }
 
-static void replace(struct watchdog_slot *slot, int64_t since_ms)
+static void replace_thread(struct watchdog_slot *slot, int64_t since_ms)
 {
 	bool wanted;
 
@@ -260,7 +260,7 @@ static void look_at_late(struct watchdog_slot *slot, int64_t since_ms,
 			start_try(branch, now_ms);
 	}
 	if (met_failed(slot))
-		answer(slot, since_ms);
+		answer_slot(slot, since_ms);
 }
 
 static void look_at_tries(int64_t now_ms)
@@ -276,7 +276,7 @@ static void look_at_tries(int64_t now_ms)
 }
 
 /* Look at all that is served. True: something is being served. */
-static bool look(int64_t now_ms)
+static bool look_at_all(int64_t now_ms)
 {
 	unsigned i, count = atomic_load(&slot_count);
 	int64_t since_ms, age_ms, limit_ms = service.fs->branch_timeout_ms;
@@ -294,12 +294,12 @@ static bool look(int64_t now_ms)
 		busy = true;
 		age_ms = now_ms - since_ms;
 		if (age_ms >= WATCHDOG_SLOW_MS)
-			replace(slot, since_ms);
+			replace_thread(slot, since_ms);
 		if (limit_ms && age_ms >= limit_ms)
 			look_at_late(slot, since_ms, now_ms);
 		else if (age_ms >= WATCHDOG_SLOW_MS && branch_any_doubted() &&
 			 met_failed(slot))
-			answer(slot, since_ms);
+			answer_slot(slot, since_ms);
 	}
 	return busy;
 }
@@ -326,7 +326,7 @@ static void *watch_main(void *context)
 		pthread_mutex_unlock(&service.lock);
 		atomic_store(&service.sleeps, true); /* a request from now on
 						      * wakes */
-		if (look(clock_ms()))
+		if (look_at_all(clock_ms()))
 			atomic_store(&service.sleeps, false);
 		pthread_mutex_lock(&service.lock);
 	}

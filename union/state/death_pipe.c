@@ -22,7 +22,7 @@ static void close_others(int fd)
 	(void)close_range((unsigned)fd + 1, UINT_MAX, 0);
 }
 
-static void *thread_main(void *context)
+static void *death_pipe_main(void *context)
 {
 	int ends[2];
 
@@ -53,7 +53,7 @@ void death_pipe_start(void)
 	(void)pthread_sigmask(SIG_SETMASK, &all, &before); /* it takes none */
 	pthread_attr_init(&attr);
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	r = pthread_create(&thread, &attr, thread_main, NULL);
+	r = pthread_create(&thread, &attr, death_pipe_main, NULL);
 	pthread_attr_destroy(&attr);
 	(void)pthread_sigmask(SIG_SETMASK, &before, NULL);
 	if (r)

@@ -87,7 +87,7 @@ int fd_store_receive(int socket, struct fd_store_message *ret, int *ret_fd)
 	return (size_t)n >= HEAD ? 1 : -EPROTO;
 }
 
-static int add(uint64_t token, int fd)
+static int add_stored(uint64_t token, int fd)
 {
 	size_t size = keep.size ? keep.size * 2 : 16;
 	struct kept *bigger;
@@ -115,7 +115,7 @@ int fd_store_start(int socket)
 	do {
 		r = fd_store_receive(socket, &message, &fd);
 		if (r == 1 && message.op == FD_STORE_ADD && fd >= 0)
-			r = add(message.token, fd) < 0 ? -ENOMEM : 1;
+			r = add_stored(message.token, fd) < 0 ? -ENOMEM : 1;
 		else
 			fd_close(fd);
 	} while (r == 1 && message.op != FD_STORE_END);

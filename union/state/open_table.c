@@ -90,7 +90,7 @@ static void note_free(struct open_table *table, uint64_t place)
 	table->free_places[table->free_count++] = place;
 }
 
-static void put(struct open_entry *entry, uint64_t number, void *item)
+static void put_item(struct open_entry *entry, uint64_t number, void *item)
 {
 	entry->item = item;
 	atomic_store(&entry->number, number);
@@ -113,7 +113,7 @@ uint64_t open_table_add(struct open_table *table, void *item)
 	if (entry) {
 		number = place | atomic_fetch_add(table->next_serial, 1)
 					 << OPEN_PLACE_BITS;
-		put(entry, number, item);
+		put_item(entry, number, item);
 	}
 	pthread_mutex_unlock(&table->lock);
 	return number;
@@ -132,7 +132,7 @@ int open_table_add_at(struct open_table *table, uint64_t number, void *item)
 			if (make_entry(table, table->used))
 				note_free(table, table->used);
 		table->used = place + 1;
-		put(entry, number, item);
+		put_item(entry, number, item);
 	}
 	pthread_mutex_unlock(&table->lock);
 	return entry ? 0 : -ENOMEM;

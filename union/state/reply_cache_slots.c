@@ -15,14 +15,14 @@ static uint32_t state_of(const struct reply_cache_slot *slot)
 }
 
 /* Publish @state: a killed server did all stores before this one, or not it. */
-static void publish(struct reply_cache_slot *slot, uint32_t state)
+static void publish_state(struct reply_cache_slot *slot, uint32_t state)
 {
 	atomic_store_explicit(&slot->state, state, memory_order_release);
 }
 
 void reply_cache_slot_free(struct reply_cache_slot *slot)
 {
-	publish(slot, REPLY_CACHE_FREE);
+	publish_state(slot, REPLY_CACHE_FREE);
 }
 
 static bool note_is_valid(const struct reply_cache_slot *slot)
@@ -51,8 +51,8 @@ static void take_over(struct reply_cache_slot *slot)
 {
 	uint32_t state = state_of(slot) & ~REPLY_CACHE_DEAD;
 
-	publish(slot, is_valid(slot, state) ? state | REPLY_CACHE_DEAD
-					    : REPLY_CACHE_FREE);
+	publish_state(slot, is_valid(slot, state) ? state | REPLY_CACHE_DEAD
+						  : REPLY_CACHE_FREE);
 }
 
 int reply_cache_slots_open(void *memory, size_t size,
@@ -159,7 +159,7 @@ void reply_cache_slot_begin(struct reply_cache_slot *slot, uint64_t unique,
 {
 	slot->unique = unique;
 	slot->opcode = opcode;
-	publish(slot, REPLY_CACHE_BEGUN);
+	publish_state(slot, REPLY_CACHE_BEGUN);
 }
 
 struct reply_cache_slot *reply_cache_slots_find(struct reply_cache_slots *slots,

@@ -61,7 +61,8 @@ static bool is_gone(struct dying *dying)
 	return atomic_load(&dying->gone);
 }
 
-static const struct state_thread *find(const struct state *state, pid_t tid)
+static const struct state_thread *find_thread(const struct state *state,
+					      pid_t tid)
 {
 	unsigned i;
 
@@ -126,7 +127,7 @@ static bool add_called(struct dying *dying, const struct state *state,
 static bool learn_thread(struct dying *dying, const struct state *state,
 			 pid_t tid)
 {
-	const struct state_thread *thread = find(state, tid);
+	const struct state_thread *thread = find_thread(state, tid);
 	int mounts[2];
 
 	switch (task_syscall_get(dying->pid, tid, mounts)) {
@@ -263,7 +264,7 @@ bool stuck_server_serves(uint64_t unique)
 	return false;
 }
 
-static bool is_listed(pid_t process)
+static bool process_is_listed(pid_t process)
 {
 	unsigned i;
 
@@ -283,7 +284,7 @@ bool stuck_server_is(int process)
 	case IN_CALL_KERNEL:
 	case IN_CALL_MOUNTS:
 	case IN_CALL_UNKNOWN:
-	default: return is_listed(process);
+	default: return process_is_listed(process);
 	}
 }
 

@@ -13,7 +13,7 @@
  * Find @token: 1 + its place; 0: there is none. The last ones are asked for
  * most.
  */
-static size_t find(const struct fd_store_server *held, uint64_t token)
+static size_t find_token(const struct fd_store_server *held, uint64_t token)
 {
 	size_t i = held->count;
 
@@ -42,19 +42,19 @@ int fd_store_server_add(struct fd_store_server *held, uint64_t token, int fd)
 
 bool fd_store_server_has(const struct fd_store_server *held, uint64_t token)
 {
-	return find(held, token) > 0;
+	return find_token(held, token) > 0;
 }
 
 int fd_store_server_fd(const struct fd_store_server *held, uint64_t token)
 {
-	size_t i = find(held, token);
+	size_t i = find_token(held, token);
 
 	return i ? held->items[i - 1].fd : -1;
 }
 
 void fd_store_server_drop(struct fd_store_server *held, uint64_t token)
 {
-	size_t i = find(held, token);
+	size_t i = find_token(held, token);
 
 	if (!i)
 		return;

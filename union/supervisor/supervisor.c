@@ -88,7 +88,7 @@ static void note_kept(struct supervisor *h, int r)
  * Send the server its descriptors. 0, also when the server is gone: that is
  * seen later.
  */
-static int hand_over(const struct supervisor *h, struct error *err)
+static int hand_state_over(const struct supervisor *h, struct error *err)
 {
 	int r = fd_store_server_send(&h->held, h->socket);
 
@@ -107,7 +107,7 @@ static int equip_child(struct supervisor *h, struct error *err)
 	h->pidfd = pidfd_open(h->pid, 0);
 	r = h->pidfd < 0 ? error_set(err, errno, "watch the server: %s",
 				     strerror(errno))
-			 : hand_over(h, err);
+			 : hand_state_over(h, err);
 	if (r == 0)
 		return 0;
 	(void)kill(h->pid, SIGKILL); /* ours until it is waited for */
@@ -174,7 +174,7 @@ static int check_end(const struct supervisor *h, struct error *err)
 		       : 0;
 }
 
-static int replace(struct supervisor *h, struct error *err)
+static int replace_server(struct supervisor *h, struct error *err)
 {
 	int r = check_program(h, err);
 
@@ -196,7 +196,7 @@ static void replace_or_refuse(struct supervisor *h, uint64_t token)
 {
 	struct error err = {0};
 
-	if (replace(h, &err) < 0)
+	if (replace_server(h, &err) < 0)
 		/* A server that is gone need not know. */
 		(void)fd_store_send(h->socket, FD_STORE_REFUSED, token,
 				    error_text(&err), -1);
@@ -275,7 +275,7 @@ static void take_signal(struct supervisor *h)
 		return;
 	if (info.ssi_signo == SIGUSR2) {
 		if (h->pidfd >= 0) /* else another one is being started */
-			(void)replace(h, &err); /* has said so */
+			(void)replace_server(h, &err); /* has said so */
 		return;
 	}
 	h->ending = true;
@@ -433,7 +433,7 @@ static bool part_with(struct supervisor *h, siginfo_t *ret)
 	return true;
 }
 
-static siginfo_t wait_for_end(struct supervisor *h)
+static siginfo_t wait_for_server(struct supervisor *h)
 {
 	siginfo_t info = {0};
 
@@ -452,7 +452,7 @@ static siginfo_t watch(struct supervisor *h)
 	siginfo_t info;
 
 	if (watch_end(h) || !part_with(h, &info))
-		info = wait_for_end(h);
+		info = wait_for_server(h);
 	fd_close(take_fd(&h->death_pipe));
 	fd_close(take_fd(&h->socket));
 	fd_close(take_fd(&h->pidfd));
@@ -489,7 +489,7 @@ static void unmount_dead(const struct supervisor *h)
 }
 
 /* End the union: the kernel answers the requests that wait. */
-static void let_go(struct supervisor *h)
+static void let_server_go(struct supervisor *h)
 {
 	/* A server that has not ended has the connection, too. Where the kernel
 	 * cannot be told to abort, what is not unmounted here ends with that
@@ -513,13 +513,13 @@ static int give_up(struct supervisor *h, struct error *err)
 			  h->failure[0] ? h->failure
 					: "the server ended at once");
 
-	let_go(h);
+	let_server_go(h);
 	return r;
 }
 
 static int end_early(struct supervisor *h, struct error *err)
 {
-	let_go(h);
+	let_server_go(h);
 	return error_set(err, EIO, "'%s' was given up while in use",
 			 h->mountpoint);
 }
@@ -572,7 +572,7 @@ static int start_again(struct supervisor *h, bool by_itself, const char *how,
 		h->pause_ms = pause_ms;
 	}
 	if (!fd_store_server_has(&h->held, FD_STORE_FUSE))
-		let_go(h); /* from the start */
+		let_server_go(h); /* from the start */
 	choose_program(h);
 	wait_a_pause(h, pause_ms);
 	return h->ending ? end_early(h, err) : 1;

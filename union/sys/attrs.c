@@ -12,7 +12,7 @@
 #include "union/sys/proc_path.h"
 
 /* Get the size. A removed file capability has a name, but cannot be read. */
-static ssize_t size_of(const char *path, const char *name)
+static ssize_t xattr_size(const char *path, const char *name)
 {
 	ssize_t size = getxattr(path, name, NULL, 0);
 
@@ -28,7 +28,7 @@ static int copy_xattr(const char *from, const char *to, const char *name)
 	ssize_t size;
 
 	do {
-		size = size_of(from, name);
+		size = xattr_size(from, name);
 		free(value);
 		value = size < 0 ? NULL : malloc((size_t)size + 1);
 		if (size >= 0 && !value)

@@ -2,6 +2,7 @@
 #ifndef UNION_ATTRS_H
 #define UNION_ATTRS_H
 
+#include <stdbool.h>
 #include <sys/stat.h>
 
 /*
@@ -11,5 +12,11 @@
  * cannot keep are left out, ACLs are not: -EOPNOTSUPP. 0 or -errno.
  */
 int attrs_copy(int from_fd, const struct stat *from, int to_fd);
+
+static inline bool time_equal(const struct timespec *a,
+			      const struct timespec *b)
+{
+	return a->tv_sec == b->tv_sec && a->tv_nsec == b->tv_nsec;
+}
 
 #endif

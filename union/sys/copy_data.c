@@ -53,7 +53,7 @@ static ssize_t piece_by_hand(struct copying *c, off_t at, size_t length)
 	return r < 0 ? r : n;
 }
 
-static bool is_refusal(int error)
+static bool is_copy_refusal(int error)
 {
 	return error == EXDEV || error == EOPNOTSUPP || error == ENOSYS ||
 	       error == EINVAL;
@@ -69,7 +69,7 @@ static ssize_t copy_piece(struct copying *c, off_t at, size_t length)
 		n = copy_file_range(c->from, &from, c->to, &to, length, 0);
 		if (n >= 0)
 			return n;
-		if (!is_refusal(errno))
+		if (!is_copy_refusal(errno))
 			return -errno;
 		c->by_hand = true;
 	}

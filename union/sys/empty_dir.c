@@ -8,6 +8,11 @@
 
 #include "base/cleanup.h"
 
+bool name_is_dot(const char *name)
+{
+	return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
+}
+
 int empty_dir_check(int dirfd, const char *name)
 {
 	int fd = openat(dirfd, name,
@@ -24,8 +29,7 @@ int empty_dir_check(int dirfd, const char *name)
 	}
 	errno = 0;
 	while ((entry = readdir(dir)))
-		n += strcmp(entry->d_name, ".") != 0 &&
-		     strcmp(entry->d_name, "..") != 0;
+		n += !name_is_dot(entry->d_name);
 	r = n ? -ENOTEMPTY : -errno;
 	(void)closedir(dir);
 	return r;

@@ -2,7 +2,12 @@
 #ifndef UNION_EMPTY_DIR_H
 #define UNION_EMPTY_DIR_H
 
+#include <stdbool.h>
+
 /* Is the directory @name in @dirfd empty? 0; -ENOTEMPTY; -errno. */
 int empty_dir_check(int dirfd, const char *name);
+
+/* Is it "." or ".."? */
+bool name_is_dot(const char *name);
 
 #endif

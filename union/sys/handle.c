@@ -60,6 +60,14 @@ bool handle_equal(const struct handle *a, const struct handle *b)
 	       memcmp(a->data, b->data, a->length) == 0;
 }
 
+bool handle_is_at(int dirfd, const char *name, const struct handle *handle)
+{
+	struct handle found;
+
+	return handle_get(dirfd, name, &found) == 0 &&
+	       handle_equal(&found, handle);
+}
+
 static uint32_t word_at(const struct handle *handle, unsigned i)
 {
 	uint32_t word; /* in the byte order of the machine */

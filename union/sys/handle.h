@@ -63,4 +63,7 @@ bool handle_is_of_btrfs(const struct handle *handle);
 
 bool handle_equal(const struct handle *a, const struct handle *b);
 
+/* Is the inode of @handle the one at @name in @dirfd? */
+bool handle_is_at(int dirfd, const char *name, const struct handle *handle);
+
 #endif

@@ -9,7 +9,7 @@
 #define STEADY (STATX_ATTR_IMMUTABLE | STATX_ATTR_APPEND)
 
 /* Returns 0 for a file that cannot be asked: the change of it fails, too. */
-static uint64_t attributes_of(int dirfd, const char *name)
+static uint64_t inode_attributes_of(int dirfd, const char *name)
 {
 	struct statx st;
 
@@ -22,19 +22,21 @@ static uint64_t attributes_of(int dirfd, const char *name)
 
 bool immutable_is(int fd)
 {
-	return attributes_of(fd, "") & STATX_ATTR_IMMUTABLE;
+	return inode_attributes_of(fd, "") & STATX_ATTR_IMMUTABLE;
 }
 
 int immutable_check(int fd, bool now)
 {
 	uint64_t denied = now ? STATX_ATTR_IMMUTABLE : STEADY;
 
-	return attributes_of(fd, "") & denied ? -EPERM : 0;
+	return inode_attributes_of(fd, "") & denied ? -EPERM : 0;
 }
 
 int immutable_check_name(int dirfd, const char *name)
 {
-	return (attributes_of(dirfd, "") | attributes_of(dirfd, name)) & STEADY
+	return (inode_attributes_of(dirfd, "") |
+		inode_attributes_of(dirfd, name)) &
+			       STEADY
 		       ? -EPERM
 		       : 0;
 }

@@ -11,6 +11,7 @@
 
 #include "base/cleanup.h"
 #include "union/branch/dir_fd.h"
+#include "union/sys/attrs.h"
 #include "union/sys/immutable.h"
 #include "union/sys/proc_path.h"
 
@@ -122,11 +123,6 @@ static void undo_value(const char *path, const char *name,
 		(void)removexattr(path, name);
 }
 
-static bool is_time(const struct timespec *a, const struct timespec *b)
-{
-	return a->tv_sec == b->tv_sec && a->tv_nsec == b->tv_nsec;
-}
-
 /*
  * Undo the change as far as possible: an error now has its own reason. A copy
  * that is as before is left alone, or its change time would show.
@@ -153,8 +149,8 @@ static void undo(const struct dir_change *change,
 	/* An ACL, or another owner, has changed the mode, too. */
 	if (fstat(dir->fd, &now) == 0 && now.st_mode != st->st_mode)
 		(void)chmod(path, st->st_mode & 07777);
-	if (!is_time(&now.st_mtim, &st->st_mtim) ||
-	    !is_time(&now.st_atim, &st->st_atim))
+	if (!time_equal(&now.st_mtim, &st->st_mtim) ||
+	    !time_equal(&now.st_atim, &st->st_atim))
 		(void)utimensat(dir->fd, "", times, AT_EMPTY_PATH);
 }
 

@@ -366,7 +366,7 @@ int lookup_made(struct unionfs *fs, struct request *request, unsigned branch,
  * The directory @path ("" for the root) of a branch. A symbolic link does not
  * count: a directory of another branch hides it.
  */
-static int open_dir(const struct branch *branch, const char *path)
+static int open_dir_on(const struct branch *branch, const char *path)
 {
 	struct open_how how = {
 		.flags = O_PATH | O_DIRECTORY | O_CLOEXEC,
@@ -385,7 +385,7 @@ static int open_dir(const struct branch *branch, const char *path)
 static int find_on(const struct branch *branch, const char *path,
 		   struct handle *ret)
 {
-	auto_close int fd = open_dir(branch, path);
+	auto_close int fd = open_dir_on(branch, path);
 	struct stat st;
 
 	return fd < 0 ? fd : lookup_inode(branch, fd, "", &st, ret);

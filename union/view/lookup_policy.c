@@ -16,8 +16,8 @@ bool lookup_policy_is_lowest(const struct unionfs *fs)
 	return choice == POLICY_FIRST || choice == POLICY_ALL;
 }
 
-static bool is_known(struct unionfs *fs, const struct hit *hit,
-		     const char *name)
+static bool is_known_inode(struct unionfs *fs, const struct hit *hit,
+			   const char *name)
 {
 	struct node *node = NULL;
 	struct handle handle;
@@ -72,7 +72,7 @@ static int pick(struct unionfs *fs, const struct hit *hits, int count,
 	for (i = 0; i < n; i++) {
 		policy_next(policy, files + i, n - i, branch_stats_random());
 		at = hit_on(hits, files[i].id);
-		if (!known || is_known(fs, &hits[at], known))
+		if (!known || is_known_inode(fs, &hits[at], known))
 			return at;
 		if (first < 0)
 			first = at;

@@ -14,6 +14,7 @@
 #include "union/branch/branch.h"
 #include "union/branch/submount.h"
 #include "union/sys/dir_offset.h"
+#include "union/sys/empty_dir.h"
 
 #define FIRST_ENTRIES 64
 #define READ_SIZE     (64 << 10) /* bytes a getdents call */
@@ -74,7 +75,8 @@ static uint64_t hash_name(const char *name, size_t length)
 }
 
 /* Find the bucket of @name, or the empty one for it. */
-static size_t *find(const struct merge *merge, const char *name, uint64_t hash)
+static size_t *find_merged_name(const struct merge *merge, const char *name,
+				uint64_t hash)
 {
 	size_t mask = merge->size * 2 - 1, i = hash & mask, at;
 
@@ -124,8 +126,8 @@ static int grow_entries(struct merge *merge)
 	return 0;
 }
 
-static int add_name(struct merge *merge, const char *name, size_t length,
-		    size_t *ret)
+static int add_merged_name(struct merge *merge, const char *name, size_t length,
+			   size_t *ret)
 {
 	size_t size = merge->names_size ? merge->names_size : 4096;
 	char *names;
@@ -145,11 +147,6 @@ static int add_name(struct merge *merge, const char *name, size_t length,
 	return 0;
 }
 
-static bool is_dot(const char *name)
-{
-	return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
-}
-
 int merge_add(struct merge *merge, const char *name, unsigned branch,
 	      unsigned char type, uint64_t ino)
 {
@@ -165,11 +162,11 @@ int merge_add(struct merge *merge, const char *name, unsigned branch,
 	}
 	if (merge->moved)
 		fill_buckets(merge);
-	at = find(merge, name, hash);
+	at = find_merged_name(merge, name, hash);
 	if (*at)
 		return 0;
 	entry = &merge->entries[merge->count];
-	r = add_name(merge, name, length, &entry->name);
+	r = add_merged_name(merge, name, length, &entry->name);
 	if (r < 0)
 		return r;
 	entry->hash = hash;
@@ -178,7 +175,7 @@ int merge_add(struct merge *merge, const char *name, unsigned branch,
 	entry->ino = ino;
 	entry->next = OFFSET_LATE + (int64_t)merge->count;
 	*at = ++merge->count;
-	if (type == DT_DIR && !is_dot(name))
+	if (type == DT_DIR && !name_is_dot(name))
 		merge->dirs++;
 	return 0;
 }
@@ -187,7 +184,7 @@ static int64_t offset_of(const struct merge *merge, const struct entry *entry)
 {
 	const char *name = merge->names + entry->name;
 
-	if (is_dot(name))
+	if (name_is_dot(name))
 		return name[1] ? OFFSET_DOTDOT : OFFSET_DOT;
 	return OFFSET_FIRST + (int64_t)(entry->hash >> 3);
 }
@@ -202,7 +199,7 @@ static unsigned group_shift(const struct merge *merge)
 	return 61 - bits;
 }
 
-static size_t group_of(const struct entry *entry, unsigned shift)
+static size_t entry_group(const struct entry *entry, unsigned shift)
 {
 	return (size_t)((uint64_t)(entry->next - OFFSET_DOT) >> shift);
 }
@@ -214,14 +211,14 @@ static void spread(const struct merge *merge, unsigned shift, size_t *places,
 	size_t i, before, sum = 0;
 
 	for (i = 0; i < merge->count; i++)
-		places[group_of(&merge->entries[i], shift)]++;
+		places[entry_group(&merge->entries[i], shift)]++;
 	for (i = 0; i <= (size_t)1 << (61 - shift); i++) {
 		before = sum;
 		sum += places[i];
 		places[i] = before;
 	}
 	for (i = 0; i < merge->count; i++)
-		to[places[group_of(&merge->entries[i], shift)]++] =
+		to[places[entry_group(&merge->entries[i], shift)]++] =
 			merge->entries[i];
 }
 

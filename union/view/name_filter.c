@@ -48,15 +48,15 @@ static struct shard *shard_of(uint64_t id)
 	return &shards[id % SHARDS];
 }
 
-static struct name_filter **bucket_of(struct shard *shard, uint64_t id)
+static struct name_filter **shard_bucket(struct shard *shard, uint64_t id)
 {
 	return &shard->buckets[id / SHARDS % SHARD_BUCKETS];
 }
 
 /* With the shard locked. */
-static struct name_filter *find(struct shard *shard, uint64_t id)
+static struct name_filter *find_filter(struct shard *shard, uint64_t id)
 {
-	struct name_filter *names = *bucket_of(shard, id);
+	struct name_filter *names = *shard_bucket(shard, id);
 
 	while (names && names->id != id)
 		names = names->next;
@@ -65,7 +65,7 @@ static struct name_filter *find(struct shard *shard, uint64_t id)
 
 static struct name_filter *find_or_new(struct shard *shard, uint64_t id)
 {
-	struct name_filter **into, *names = find(shard, id);
+	struct name_filter **into, *names = find_filter(shard, id);
 
 	if (names)
 		return names;
@@ -74,7 +74,7 @@ static struct name_filter *find_or_new(struct shard *shard, uint64_t id)
 		return NULL;
 	names->id = id;
 	names->limit = NAME_FILTER_READ_FIRST;
-	into = bucket_of(shard, id);
+	into = shard_bucket(shard, id);
 	names->next = *into;
 	*into = names;
 	return names;
@@ -82,7 +82,7 @@ static struct name_filter *find_or_new(struct shard *shard, uint64_t id)
 
 static void drop(struct shard *shard, uint64_t id)
 {
-	struct name_filter **at = bucket_of(shard, id), *names;
+	struct name_filter **at = shard_bucket(shard, id), *names;
 
 	while (*at && (*at)->id != id)
 		at = &(*at)->next;
@@ -110,7 +110,8 @@ void name_filter_begin(struct unionfs *fs, const struct node *dir,
 }
 
 /* With the shard locked. */
-static void add(struct shard *shard, struct name_filter *names, uint64_t slot)
+static void add_slot(struct shard *shard, struct name_filter *names,
+		     uint64_t slot)
 {
 	if (names && name_hash_set_reserve(&names->set, 1))
 		name_hash_set_put(&names->set, slot);
@@ -125,7 +126,8 @@ void name_filter_add(struct unionfs *fs, const struct node *dir,
 
 	(void)fs;
 	pthread_mutex_lock(&shard->lock);
-	add(shard, find(shard, dir->id), name_hash_slot(name, branch));
+	add_slot(shard, find_filter(shard, dir->id),
+		 name_hash_slot(name, branch));
 	pthread_mutex_unlock(&shard->lock);
 }
 
@@ -143,7 +145,7 @@ void name_filter_make_begin(struct unionfs *fs, const struct node *dir,
 		names->makers++;
 		names->outdated = names->reading;
 	}
-	add(shard, names, name_hash_slot(name, branch));
+	add_slot(shard, names, name_hash_slot(name, branch));
 	pthread_mutex_unlock(&shard->lock);
 }
 
@@ -156,7 +158,7 @@ void name_filter_make_end(struct unionfs *fs, const struct node *dir,
 	if (fs->shared)
 		return;
 	pthread_mutex_lock(&shard->lock);
-	names = find(shard, dir->id);
+	names = find_filter(shard, dir->id);
 	if (names && names->makers) {
 		names->makers--;
 		if (!made)
@@ -176,14 +178,14 @@ void name_filter_remove(struct unionfs *fs, const struct node *dir,
 
 	(void)fs;
 	pthread_mutex_lock(&shard->lock);
-	names = find(shard, dir->id);
+	names = find_filter(shard, dir->id);
 	/* While the directory is read, the name may be met or not. */
 	if (names && !names->reading)
 		name_hash_set_take(&names->set, name_hash_slot(name, branch));
 	pthread_mutex_unlock(&shard->lock);
 }
 
-static bool is_known(const struct name_filter *names, unsigned branch)
+static bool is_known_on(const struct name_filter *names, unsigned branch)
 {
 	return names->known[branch / 64] >> branch % 64 & 1;
 }
@@ -196,8 +198,8 @@ bool name_filter_may_have(const struct node *dir, const char *name,
 	bool maybe;
 
 	pthread_mutex_lock(&shard->lock);
-	names = find(shard, dir->id);
-	maybe = !names || !is_known(names, branch) ||
+	names = find_filter(shard, dir->id);
+	maybe = !names || !is_known_on(names, branch) ||
 		name_hash_set_has(&names->set, name_hash_slot(name, branch));
 	pthread_mutex_unlock(&shard->lock);
 	return maybe;
@@ -233,7 +235,7 @@ void name_filter_where(const struct node *dir, unsigned count, const char *name,
 	if (strlen(name) > NAME_MAX)
 		return;
 	pthread_mutex_lock(&shard->lock);
-	names = find(shard, dir->id);
+	names = find_filter(shard, dir->id);
 	for (i = 0; names && i < BRANCH_MAX / 64; i++)
 		ret[i] = is_whole(names) ? 0 : ~names->known[i];
 	if (names)
@@ -304,7 +306,8 @@ struct reading {
 	size_t count, size, limit;
 };
 
-static bool keep(struct reading *reading, const char *name, unsigned branch)
+static bool keep_name(struct reading *reading, const char *name,
+		      unsigned branch)
 {
 	size_t size = reading->size ? reading->size * 2 : 256;
 	uint64_t *bigger;
@@ -333,7 +336,7 @@ static bool read_names(struct reading *reading, int fd, unsigned branch)
 		n = syscall(SYS_getdents64, fd, data, sizeof(data));
 		for (at = 0; at < n; at += entry->length) {
 			entry = (const void *)(data + at);
-			if (!keep(reading, entry->name, branch))
+			if (!keep_name(reading, entry->name, branch))
 				return false;
 		}
 	}
@@ -369,7 +372,7 @@ static void drop_unknown(struct name_filter *names, const struct node *dir)
 	const struct copy *copy;
 
 	for (copy = node_first(dir); copy; copy = copy_next(copy))
-		if (!is_known(names, copy->branch))
+		if (!is_known_on(names, copy->branch))
 			name_hash_set_take_branch(&names->set, copy->branch);
 }
 
@@ -388,13 +391,13 @@ static bool begin_reading(const struct node *dir, uint64_t *known,
 	bool wanted;
 
 	pthread_mutex_lock(&shard->lock);
-	names = find(shard, dir->id);
+	names = find_filter(shard, dir->id);
 	if (names && is_whole(names)) {
 		pthread_mutex_unlock(&shard->lock);
 		return false;
 	}
 	for (copy = node_first(dir); copy; copy = copy_next(copy))
-		unknown += !names || !is_known(names, copy->branch);
+		unknown += !names || !is_known_on(names, copy->branch);
 	if (!unknown && names && !branch_any_doubted())
 		names->whole = changed;
 	if (unknown && !names)
@@ -424,7 +427,7 @@ static void end_reading(uint64_t id, const struct reading *reading,
 	size_t i;
 
 	pthread_mutex_lock(&shard->lock);
-	names = find(shard, id);
+	names = find_filter(shard, id);
 	if (names) {
 		names->reading = false;
 		names->asked = 0;

@@ -10,6 +10,7 @@
 #include "union/branch/branch_health.h"
 #include "union/node/naming.h"
 #include "union/state/state.h"
+#include "union/sys/attrs.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 /* Guarded by the lock, which nobody holds while a branch is asked: */
@@ -19,8 +20,8 @@ static struct preserve_mtime *begun; /* the last first */
 static atomic_uint begun_count;
 static _Atomic uint64_t ended;
 
-static bool is_of(const struct preserve_mtime *quietly, unsigned branch,
-		  const struct handle *handle)
+static bool is_preserved_on(const struct preserve_mtime *quietly,
+			    unsigned branch, const struct handle *handle)
 {
 	return quietly->branch == branch &&
 	       handle_equal(&quietly->handle, handle);
@@ -30,23 +31,24 @@ static bool is_of(const struct preserve_mtime *quietly, unsigned branch,
  * Find a change that has begun there, and is to set the times back: no user
  * changed names since. With the lock held.
  */
-static const struct preserve_mtime *find(const struct node *node,
-					 unsigned branch,
-					 const struct handle *handle)
+static const struct preserve_mtime *find_preserved(const struct node *node,
+						   unsigned branch,
+						   const struct handle *handle)
 {
 	const struct preserve_mtime *other = begun;
 
-	while (other && (!is_of(other, branch, handle) ||
+	while (other && (!is_preserved_on(other, branch, handle) ||
 			 (node && !naming_is_still(node, other->mark))))
 		other = other->next;
 	return other;
 }
 
 /* Join changes that have begun there: set back the same times. */
-static bool join(const struct node *node, struct preserve_mtime *quietly)
+static bool join_preserved(const struct node *node,
+			   struct preserve_mtime *quietly)
 {
-	const struct preserve_mtime *other = find(node, quietly->branch,
-						  &quietly->handle);
+	const struct preserve_mtime *other = find_preserved(
+		node, quietly->branch, &quietly->handle);
 
 	if (other)
 		*quietly = *other;
@@ -117,7 +119,7 @@ static bool enter(struct unionfs *fs, const struct node *node,
 	bool ready;
 
 	pthread_mutex_lock(&lock);
-	ready = join(node, quietly) || ended == *since;
+	ready = join_preserved(node, quietly) || ended == *since;
 	*since = ended;
 	if (ready) {
 		quietly->slot = take_slot(&fs->nodes, node, quietly);
@@ -147,7 +149,7 @@ int preserve_mtime_begin(struct unionfs *fs, unsigned branch, int fd,
 	return r;
 }
 
-static void leave(struct unionfs *fs, const struct preserve_mtime *quietly)
+static void leave_slot(struct unionfs *fs, const struct preserve_mtime *quietly)
 {
 	struct preserve_mtime **at = &begun;
 
@@ -182,7 +184,7 @@ void preserve_mtime_show(struct preserve_mtime *quietly, const struct stat *st)
 }
 
 /* Set the present time: a user's change meanwhile must not look older. */
-static void touch(int fd)
+static void touch_ctime(int fd)
 {
 	const struct timespec times[2] = {{.tv_nsec = UTIME_OMIT},
 					  {.tv_nsec = UTIME_NOW}};
@@ -190,24 +192,19 @@ static void touch(int fd)
 	(void)utimensat(fd, "", times, AT_EMPTY_PATH);
 }
 
-static bool is_time(const struct timespec *a, const struct timespec *b)
-{
-	return a->tv_sec == b->tv_sec && a->tv_nsec == b->tv_nsec;
-}
-
 /*
  * Hide the change of the change time. Another change that ends now may have set
  * it once more, and noted that first.
  */
-static void hide_change(struct unionfs *fs, const struct node *node, int fd,
-			const struct preserve_mtime *quietly)
+static void hide_ctime_change(struct unionfs *fs, const struct node *node,
+			      int fd, const struct preserve_mtime *quietly)
 {
 	struct quiet_change change = {.shown = quietly->shown};
 	struct stat st;
 
-	while (fstat(fd, &st) == 0 && !is_time(&st.st_ctim, &change.after)) {
+	while (fstat(fd, &st) == 0 && !time_equal(&st.st_ctim, &change.after)) {
 		if (node && !naming_is_still(node, quietly->mark)) {
-			touch(fd);
+			touch_ctime(fd);
 			return;
 		}
 		change.after = st.st_ctim;
@@ -225,7 +222,7 @@ static void set_back(struct unionfs *fs, const struct node *node, int fd,
 		return;
 	/* A wrong time is no harm. */
 	(void)utimensat(fd, "", quietly->times, AT_EMPTY_PATH);
-	hide_change(fs, node, fd, quietly);
+	hide_ctime_change(fs, node, fd, quietly);
 }
 
 void preserve_mtime_end(struct unionfs *fs, int fd,
@@ -235,14 +232,14 @@ void preserve_mtime_end(struct unionfs *fs, int fd,
 				      &quietly->handle);
 
 	set_back(fs, node, fd, quietly);
-	leave(fs, quietly);
+	leave_slot(fs, quietly);
 	if (node)
 		node_let_go(&fs->nodes, node);
 }
 
 /* Correct @st. True: @st is to be seen. @since: @ended from before the stat. */
-static bool settle(struct unionfs *fs, const struct copy *copy, uint64_t since,
-		   struct stat *st)
+static bool settle_times(struct unionfs *fs, const struct copy *copy,
+			 uint64_t since, struct stat *st)
 {
 	struct handle handle = copy_handle(copy);
 	const struct preserve_mtime *other = NULL;
@@ -250,7 +247,7 @@ static bool settle(struct unionfs *fs, const struct copy *copy, uint64_t since,
 	st->st_ctim = preserve_ctime_shown(&fs->nodes, copy, st);
 	if (begun_count) {
 		pthread_mutex_lock(&lock);
-		other = find(copy_node(copy), copy->branch, &handle);
+		other = find_preserved(copy_node(copy), copy->branch, &handle);
 		if (other) {
 			st->st_atim = other->times[0];
 			st->st_mtim = other->times[1];
@@ -270,7 +267,7 @@ int preserve_mtime_stat(struct unionfs *fs, struct copy *copy, struct stat *ret)
 	do {
 		since = ended;
 		r = unionfs_stat_copy(fs, copy, &st);
-	} while (r == 0 && !settle(fs, copy, since, &st));
+	} while (r == 0 && !settle_times(fs, copy, since, &st));
 	if (r == 0)
 		*ret = st;
 	return r;

@@ -18,6 +18,7 @@
 #include "union/node/naming.h"
 #include "union/state/state.h"
 #include "union/state/thread_branches.h"
+#include "union/sys/empty_dir.h"
 #include "union/sys/inode_number.h"
 #include "union/view/name_filter.h"
 #include "union/view/preserve_mtime.h"
@@ -63,8 +64,8 @@ int unionfs_stat_copy(struct unionfs *fs, struct copy *copy, struct stat *ret)
 	return r < 0 && !branch_usable(branch->id) ? -EIO : r;
 }
 
-static int open_copy(struct unionfs *fs, const struct copy *copy, int flags,
-		     bool reads)
+static int open_by_handle(struct unionfs *fs, const struct copy *copy,
+			  int flags, bool reads)
 {
 	struct branch *branch = branch_of(fs, copy);
 	struct handle handle = copy_handle(copy);
@@ -89,14 +90,16 @@ static int open_copy(struct unionfs *fs, const struct copy *copy, int flags,
 int unionfs_open_copy(struct unionfs *fs, const struct copy *copy, int flags)
 {
 	/* Mounts inside are seen by the branch's own mount only. */
-	return open_copy(fs, copy, flags, !(flags & (O_PATH | O_DIRECTORY)));
+	return open_by_handle(fs, copy, flags,
+			      !(flags & (O_PATH | O_DIRECTORY)));
 }
 
 int unionfs_open_link(struct unionfs *fs, const struct node *node)
 {
 	struct copy *copy = node_first(node);
 
-	return copy ? open_copy(fs, copy, O_PATH | O_NOFOLLOW, true) : -ESTALE;
+	return copy ? open_by_handle(fs, copy, O_PATH | O_NOFOLLOW, true)
+		    : -ESTALE;
 }
 
 int unionfs_open(struct unionfs *fs, const struct node *node, int flags)
@@ -129,7 +132,7 @@ uint64_t unionfs_number(const struct unionfs *fs, const struct node *node)
 
 static bool is_itself(const char *name)
 {
-	return !*name || strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
+	return !*name || name_is_dot(name);
 }
 
 /* Get the path of @name in @fd, below @branch; @ret: PATH_MAX bytes. */

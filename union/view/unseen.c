@@ -14,7 +14,7 @@ static uint32_t caller_pid(const struct request *request)
 }
 
 /* Note, with the node locked, that the caller gets an answer to keep. */
-static void tell(struct node *node, const struct request *request)
+static void note_told(struct node *node, const struct request *request)
 {
 	uint32_t *told = &node_file(node)->told, pid = caller_pid(request);
 
@@ -49,7 +49,7 @@ static bool is_mapped(struct unionfs *fs, const struct request *request,
 	mapped = node->mapped;
 	if (!mapped) {
 		node_file(node)->told = 0;
-		tell(node, request);
+		note_told(node, request);
 	}
 	node_unlock(&fs->nodes, node);
 	return mapped;
@@ -64,7 +64,7 @@ bool unseen_may_change(struct unionfs *fs, const struct request *request,
 	may = node->mapped || (!fs->told_of_writes && node->passthrough &&
 			       node_file(node)->writers);
 	if (!may)
-		tell(node, request);
+		note_told(node, request);
 	ask = node->mapped && !node_file(node)->writers;
 	node_unlock(&fs->nodes, node);
 	return ask ? is_mapped(fs, request, node) : may;
