@@ -5,7 +5,7 @@ $(eval $(call library,union,\
   union/control/control_command.c union/control/control_proto.c union/live/control_status.c \
   union/sys/copy_data.c union/view/dir_change.c union/branch/dir_fd.c union/open/dir_listing.c union/sys/dir_offset.c union/open/dir_parts.c union/open/dir_read.c union/node/dir_attr_lock.c \
   union/ops/dot_union.c union/live/drain.c union/migrate/drain_dir.c union/migrate/drain_walk.c union/open/durable.c union/sys/empty_dir.c union/state/stuck_server.c union/supervisor/stuck_servers.c \
-  union/ops/explain.c union/sys/file_in_use.c union/migrate/inode_paths.c union/branch/folding.c union/open/full.c union/state/fuse_connection.c \
+  union/ops/explain.c union/sys/file_in_use.c union/migrate/inode_paths.c union/branch/folding.c union/open/branch_full.c union/state/fuse_connection.c \
   union/node/move_lock.c union/sys/handle.c union/sys/task_blocked.c union/live/branch_recover.c union/supervisor/fd_store_server.c union/supervisor/supervisor.c union/sys/immutable.c \
   union/sys/task_syscall.c union/sys/inode_number.c union/branch/intent.c union/migrate/intent_recover.c union/state/fd_store.c union/state/death_pipe.c union/sys/limits.c \
   union/live/live_add.c union/live/live_remove.c union/live/live_set.c union/view/lookup.c \

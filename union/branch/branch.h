@@ -47,7 +47,7 @@ struct branch {
 	struct branch_identity identity;
 	atomic_int lock; /* 1 + a descriptor: branch_lock.h; 0: none */
 	atomic_bool no_passthrough;     /* the kernel refused a file of it */
-	atomic_uint passed_writers;     /* open: see full.h */
+	atomic_uint passed_writers;     /* open: see branch_full.h */
 	_Atomic uint64_t beside_passed; /* bytes written since asked for room */
 	bool announced; /* no node or cache lacks it: see live_add() */
 	/* In whose place this one is, or is to be; NULL: of none. */

@@ -17,7 +17,7 @@
 #include "base/log.h"
 #include "union/branch/atime.h"
 #include "union/change/act_as.h"
-#include "union/open/full.h"
+#include "union/open/branch_full.h"
 #include "union/open/open_record.h"
 #include "union/open/passthrough.h"
 #include "union/state/reply_cache.h"
@@ -48,7 +48,7 @@ static bool must_see(struct unionfs *fs, const struct node *node,
 	struct handle handle;
 
 	if (branch->flags & BRANCH_DRAINING ||
-	    (writes && full_is_near(fs, branch, fd)))
+	    (writes && branch_full_is_near(fs, branch, fd)))
 		return true;
 	if (!copy)
 		return false;
@@ -147,7 +147,7 @@ void open_file_close(struct unionfs *fs, struct node *node,
 	node_unlock(&fs->nodes, node);
 	if (wrote) {
 		atomic_fetch_sub(&wrote->passed_writers, 1);
-		full_wrote(wrote);
+		branch_full_wrote(wrote);
 	}
 	if (copy)
 		room_closed(fs->room, branch_of(fs, copy));
@@ -240,7 +240,7 @@ int open_file_new(struct request *request, struct node *node, int fd,
 	if (r == 0 && !use->opens)
 		r = choose_way(request, node, branch, fd, file->writes);
 	else if (r == 0 && node->passthrough && file->writes &&
-		 full_is_near(fs, branch, fd))
+		 branch_full_is_near(fs, branch, fd))
 		file->seen = true;
 	if (r == 0) {
 		forgets = count_open(fs, request, node, file);

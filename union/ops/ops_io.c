@@ -13,8 +13,8 @@
 #include "union/change/act_as.h"
 #include "union/change/caller.h"
 #include "union/live/remounted.h"
+#include "union/open/branch_full.h"
 #include "union/open/durable.h"
-#include "union/open/full.h"
 #include "union/open/open_file.h"
 #include "union/ops/ops.h"
 #include "union/ops/trim.h"
@@ -116,30 +116,32 @@ void op_write(fuse_req_t req, fuse_ino_t ino, const char *data, size_t size,
 		r = request->kills_privileges
 			    ? op_kill_privileges(request, ino, fd, OP_GROUP_NOW)
 			    : 0;
-	if (r == 0 && full_must_leave(fs, node, size) &&
-	    full_help(fs, request,
-		      &(struct full_wish){.ino = ino,
-					  .info = *info,
-					  .data = data,
-					  .size = size,
-					  .offset = offset,
-					  .mapped = request->of_cache,
-					  .leaves = true}))
+	if (r == 0 && branch_full_must_leave(fs, node, size) &&
+	    branch_full_help(
+		    fs, request,
+		    &(struct branch_full_wish){.ino = ino,
+					       .info = *info,
+					       .data = data,
+					       .size = size,
+					       .offset = offset,
+					       .mapped = request->of_cache,
+					       .leaves = true}))
 		return;
 	if (r == 0)
 		r = write_as_caller(request, info, fd, data, size, offset,
 				    &done);
 	if (done)
 		open_file_changed(fs, node, offset, (off_t)done);
-	if (full_can_help(fs, node, r, size - done) &&
-	    full_help(fs, request,
-		      &(struct full_wish){.ino = ino,
-					  .info = *info,
-					  .data = data,
-					  .size = size,
-					  .done = done,
-					  .mapped = request->of_cache,
-					  .offset = offset}))
+	if (branch_full_can_help(fs, node, r, size - done) &&
+	    branch_full_help(
+		    fs, request,
+		    &(struct branch_full_wish){.ino = ino,
+					       .info = *info,
+					       .data = data,
+					       .size = size,
+					       .done = done,
+					       .mapped = request->of_cache,
+					       .offset = offset}))
 		return;
 	if (done)
 		durable = durable_data(fs, fd);
@@ -195,13 +197,13 @@ void op_fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t offset,
 	if (r == 0)
 		r = durable_data(fs, fd);
 	open_file_changed(fs, node, offset, length);
-	if (full_can_help(fs, node, r, (uint64_t)length) &&
-	    full_help(fs, request,
-		      &(struct full_wish){.ino = ino,
-					  .info = *info,
-					  .mode = mode,
-					  .offset = offset,
-					  .length = length}))
+	if (branch_full_can_help(fs, node, r, (uint64_t)length) &&
+	    branch_full_help(fs, request,
+			     &(struct branch_full_wish){.ino = ino,
+							.info = *info,
+							.mode = mode,
+							.offset = offset,
+							.length = length}))
 		return;
 	op_reply(request, r);
 }
@@ -240,20 +242,21 @@ void op_copy_file_range(fuse_req_t req, fuse_ino_t from_ino, off_t from_offset,
 	if (n > 0)
 		r = durable_data(fs, to_fd);
 	if (n < 0 && to_node->passthrough &&
-	    full_can_help(fs, to_node, r, length) &&
-	    full_help(fs, request,
-		      &(struct full_wish){.ino = to_ino,
-					  .info = *to,
-					  .length = (off_t)length,
-					  .copied = true}))
+	    branch_full_can_help(fs, to_node, r, length) &&
+	    branch_full_help(fs, request,
+			     &(struct branch_full_wish){.ino = to_ino,
+							.info = *to,
+							.length = (off_t)length,
+							.copied = true}))
 		return;
 	if (n > 0 && r < 0)
 		op_reply(request, r);
 	else if (n >= 0)
 		fuse_reply_write(request->req, (size_t)n);
 	else /* then the kernel copies by itself, too, and we see the writes */
-		op_reply(request,
-			 full_can_help(fs, to_node, r, length) ? -EXDEV : r);
+		op_reply(request, branch_full_can_help(fs, to_node, r, length)
+					  ? -EXDEV
+					  : r);
 }
 
 void op_lseek(fuse_req_t req, fuse_ino_t ino, off_t offset, int whence,

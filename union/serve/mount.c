@@ -29,7 +29,7 @@
 #include "union/live/mount_strict.h"
 #include "union/live/remounted.h"
 #include "union/migrate/room.h"
-#include "union/open/full.h"
+#include "union/open/branch_full.h"
 #include "union/ops/ops.h"
 #include "union/ops/reply.h"
 #include "union/recover/handover.h"
@@ -415,7 +415,7 @@ static int serve_mounted(struct mounted *m, unsigned threads, struct error *err)
 	r = fuse_threads_finish(serve);
 	control_close(take_ptr(m->control));
 	room_stop(m->fs.room);
-	full_free(take_ptr(m->fs.full));
+	branch_full_free(take_ptr(m->fs.branch_full));
 	drains_free(take_ptr(m->drains));
 	saved_nodes_write(&m->fs);
 	return r < 0 ? error_set(err, -r, "serving '%s': %s", m->mountpoint,
@@ -506,7 +506,7 @@ int mount_serve(const struct union_options *options, void (*ready)(void *),
 		if (!m->drains)
 			r = error_set(err, ENOMEM, "%s", strerror(ENOMEM));
 		m->fs.drains = m->drains;
-		m->fs.full = full_new(&m->fs);
+		m->fs.branch_full = branch_full_new(&m->fs);
 	}
 	if (r == 0 && options->control)
 		r = control_open(options->control, &m->control, err);
@@ -517,7 +517,7 @@ int mount_serve(const struct union_options *options, void (*ready)(void *),
 		r = mount_union(m, options, err);
 	control_close(m->control);
 	room_stop(m->fs.room);
-	full_free(m->fs.full);
+	branch_full_free(m->fs.branch_full);
 	drains_free(m->drains);
 	if (!branch_recover_stop() || branch_probe_is_busy())
 		/* A branch hangs: its requests still use our memory. */

@@ -53,9 +53,10 @@ struct unionfs {
 	pthread_mutex_t live; /* held while the branches change; the first */
 	struct fuse_session *session;
 	struct reply_cache
-		*reply_cache;   /* see reply_cache.h; NULL: a kill is the end */
-	struct drains *drains;  /* see drain.h */
-	struct full *full;      /* see full.h; NULL: writes fail */
+		*reply_cache;  /* see reply_cache.h; NULL: a kill is the end */
+	struct drains *drains; /* see drain.h */
+	struct branch_full
+		*branch_full;   /* see branch_full.h; NULL: writes fail */
 	struct room *room;      /* see room.h; NULL: none is made */
 	const char *mountpoint; /* absolute; borrowed */
 	const struct union_options *options; /* it was mounted with; borrowed */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "union/open/full.h"
+#include "union/open/branch_full.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -27,12 +27,12 @@
 struct waiting {
 	struct waiting *next;
 	struct request request; /* who asks, and how to answer */
-	struct full_wish wish;
+	struct branch_full_wish wish;
 	uint64_t left[BRANCH_MAX / 64]; /* branches that are no good */
 	char data[];
 };
 
-struct full {
+struct branch_full {
 	struct unionfs *fs;
 	pthread_mutex_t lock; /* guards the rest */
 	pthread_cond_t change;
@@ -41,9 +41,9 @@ struct full {
 	pthread_t thread;
 };
 
-struct full *full_new(struct unionfs *fs)
+struct branch_full *branch_full_new(struct unionfs *fs)
 {
-	struct full *full = calloc(1, sizeof(*full));
+	struct branch_full *full = calloc(1, sizeof(*full));
 
 	if (!full)
 		return NULL;
@@ -74,7 +74,8 @@ static uint64_t holes(int fd)
 	there = (uint64_t)st.st_blocks * 512;
 	if (size <= there)
 		return 0;
-	return size - there < FULL_WIDE_MAX ? size - there : FULL_WIDE_MAX;
+	return size - there < BRANCH_FULL_WIDE_MAX ? size - there
+						   : BRANCH_FULL_WIDE_MAX;
 }
 
 /*
@@ -84,40 +85,41 @@ static uint64_t holes(int fd)
 static uint64_t reserve(const struct branch *branch,
 			const struct branch_space *space)
 {
-	uint64_t wide = space_part(space, FULL_WIDE_PART, FULL_WIDE_MAX);
+	uint64_t wide = space_part(space, BRANCH_FULL_WIDE_PART,
+				   BRANCH_FULL_WIDE_MAX);
 	unsigned writers = atomic_load(&branch->passed_writers);
 
-	if (writers > FULL_WRITERS_MOST)
-		writers = FULL_WRITERS_MOST;
-	return wide / FULL_WRITER_PART * writers;
+	if (writers > BRANCH_FULL_WRITERS_MOST)
+		writers = BRANCH_FULL_WRITERS_MOST;
+	return wide / BRANCH_FULL_WRITER_PART * writers;
 }
 
-bool full_is_near(struct unionfs *fs, struct branch *branch, int fd)
+bool branch_full_is_near(struct unionfs *fs, struct branch *branch, int fd)
 {
 	uint64_t near, wide, least = atomic_load(&branch->min_free);
 	struct branch_space space;
 
 	branch_space(branch, clock_ms(), &space);
-	near = space_part(&space, FULL_NEAR_PART, FULL_NEAR_MAX);
+	near = space_part(&space, BRANCH_FULL_NEAR_PART, BRANCH_FULL_NEAR_MAX);
 	if (least == BRANCH_MIN_FREE_UNION)
 		least = fs->min_free;
 	if (space.available < (near > least ? near : least))
 		return true;
-	wide = space_part(&space, FULL_WIDE_PART, FULL_WIDE_MAX) +
+	wide = space_part(&space, BRANCH_FULL_WIDE_PART, BRANCH_FULL_WIDE_MAX) +
 	       reserve(branch, &space);
-	if (space.available >= wide + FULL_WIDE_MAX)
+	if (space.available >= wide + BRANCH_FULL_WIDE_MAX)
 		return false; /* however large its holes */
 	return space.available < wide + holes(fd) &&
 	       room_is_elsewhere(fs, branch);
 }
 
-void full_wrote(struct branch *branch)
+void branch_full_wrote(struct branch *branch)
 {
 	const struct branch_space space = {atomic_load(&branch->available),
 					   atomic_load(&branch->used)};
 
 	if (space.available <
-	    2 * space_part(&space, FULL_WIDE_PART, FULL_WIDE_MAX))
+	    2 * space_part(&space, BRANCH_FULL_WIDE_PART, BRANCH_FULL_WIDE_MAX))
 		branch_space_changed(branch);
 }
 
@@ -151,41 +153,43 @@ static struct branch *target(struct unionfs *fs, const struct node *node,
 	return space.available > need ? to : NULL;
 }
 
-bool full_must_leave(struct unionfs *fs, const struct node *node, uint64_t size)
+bool branch_full_must_leave(struct unionfs *fs, const struct node *node,
+			    uint64_t size)
 {
 	const struct copy *copy = node_first(node);
 	struct branch_space space;
 	struct branch *branch;
 
-	if (!copy || node->passthrough || !fs->full || !S_ISREG(node->type))
+	if (!copy || node->passthrough || !fs->branch_full ||
+	    !S_ISREG(node->type))
 		return false;
 	branch = branch_of(fs, copy);
 	if (!atomic_load(&branch->passed_writers))
 		return false;
 	act_as_root();
 	if (atomic_fetch_add(&branch->beside_passed, size) + size >=
-	    FULL_ASK_AGAIN) {
+	    BRANCH_FULL_ASK_AGAIN) {
 		atomic_store(&branch->beside_passed, 0);
-		full_wrote(branch);
+		branch_full_wrote(branch);
 	}
 	branch_space(branch, clock_ms(), &space);
 	return space.available < reserve(branch, &space) + size &&
 	       target(fs, node, size, 0);
 }
 
-bool full_can_help(struct unionfs *fs, const struct node *node, int r,
-		   uint64_t more)
+bool branch_full_can_help(struct unionfs *fs, const struct node *node, int r,
+			  uint64_t more)
 {
 	const struct copy *copy = node_first(node);
 
-	if ((r != -ENOSPC && r != -EDQUOT) || !fs->full || !copy ||
+	if ((r != -ENOSPC && r != -EDQUOT) || !fs->branch_full || !copy ||
 	    !S_ISREG(node->type))
 		return false;
 	return (!node->passthrough && target(fs, node, more, 0)) ||
 	       (r == -ENOSPC && room_may_help(fs->room, branch_of(fs, copy)));
 }
 
-static uint64_t wanted(const struct full_wish *wish)
+static uint64_t wanted(const struct branch_full_wish *wish)
 {
 	return wish->data ? wish->size - wish->done : (uint64_t)wish->length;
 }
@@ -196,7 +200,7 @@ static int try_again(struct unionfs *fs, struct waiting *w)
 	const uint64_t id = w->wish.ino;
 	struct move_lock_pass pass = move_lock_enter(&fs->move_lock, &id, 1);
 	const struct node *node = node_get(&fs->nodes, id);
-	struct full_wish *wish = &w->wish;
+	struct branch_full_wish *wish = &w->wish;
 	int fd = node ? open_file_fd(fs, NULL, node, &wish->info) : -ESTALE;
 	int r = fd < 0 ? fd : 0, durable = 0;
 	ssize_t n = 1;
@@ -287,7 +291,7 @@ static int make_room_here(struct unionfs *fs, const struct node *node,
 				    : r;
 }
 
-static bool is_ending(struct full *full)
+static bool is_ending(struct branch_full *full)
 {
 	bool ending;
 
@@ -330,9 +334,9 @@ static int help_once(struct unionfs *fs, struct waiting *w, int r)
  * Help the request until it ends. Names that change, and directories that are
  * being listed, are waited for.
  */
-static void help(struct full *full, struct waiting *w)
+static void help(struct branch_full *full, struct waiting *w)
 {
-	int64_t end = clock_ms() + FULL_PATIENCE_MS;
+	int64_t end = clock_ms() + BRANCH_FULL_PATIENCE_MS;
 	const struct node *node = node_get(&full->fs->nodes, w->wish.ino);
 	bool made = false;
 	int r, moved;
@@ -360,9 +364,9 @@ static void help(struct full *full, struct waiting *w)
 	answer_writer(w, r);
 }
 
-static void *full_main(void *context)
+static void *branch_full_main(void *context)
 {
-	struct full *full = context;
+	struct branch_full *full = context;
 	struct waiting *w;
 
 	if (act_as_thread_setup() < 0)
@@ -391,10 +395,10 @@ static void *full_main(void *context)
 	return NULL;
 }
 
-bool full_help(struct unionfs *fs, struct request *request,
-	       const struct full_wish *wish)
+bool branch_full_help(struct unionfs *fs, struct request *request,
+		      const struct branch_full_wish *wish)
 {
-	struct full *full = fs->full;
+	struct branch_full *full = fs->branch_full;
 	size_t size = wish->data ? wish->size : 0;
 	struct waiting *w = malloc(sizeof(*w) + size);
 
@@ -412,8 +416,8 @@ bool full_help(struct unionfs *fs, struct request *request,
 		memcpy(w->data, wish->data, size);
 	pthread_mutex_lock(&full->lock);
 	if (!full->started)
-		full->started = pthread_create(&full->thread, NULL, full_main,
-					       full) == 0;
+		full->started = pthread_create(&full->thread, NULL,
+					       branch_full_main, full) == 0;
 	if (!full->started || full->ending) {
 		pthread_mutex_unlock(&full->lock);
 		free(w);
@@ -426,7 +430,7 @@ bool full_help(struct unionfs *fs, struct request *request,
 	return true;
 }
 
-void full_free(struct full *full)
+void branch_full_free(struct branch_full *full)
 {
 	if (!full)
 		return;
