@@ -29,7 +29,7 @@
 #include "union/change/clone_dir.h"
 #include "union/change/hidden_files.h"
 #include "union/migrate/drain_dir.h"
-#include "union/migrate/move.h"
+#include "union/migrate/migrate_file.h"
 #include "union/recover/handover.h"
 #include "union/recover/unfinished.h"
 #include "union/recover/unionfs_life.h"
@@ -142,17 +142,17 @@ static void on_both(void)
 /* Move the file, which a killed server may have done already. */
 static void move_it(void)
 {
-	struct move_name name = {dirs[1], "f"};
-	struct move_file move = {.from = fs->branches.items[1],
-				 .to = fs->branches.items[0],
-				 .names = &name,
-				 .count = 1};
+	struct migrate_name name = {dirs[1], "f"};
+	struct migrate_file move = {.from = fs->branches.items[1],
+				    .to = fs->branches.items[0],
+				    .names = &name,
+				    .count = 1};
 	struct copy *copy = node_copy_on(dirs[1], 1);
 	struct dir_fd *dir = NULL;
 
 	check(copy && unionfs_dir_fd(fs, copy, &dir) == 0);
 	if (handle_get(dir->fd, "f", &move.file) == 0)
-		check(move_file(fs, &move) == 0);
+		check(migrate_file(fs, &move) == 0);
 	dir_fd_put(dir);
 }
 

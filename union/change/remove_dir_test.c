@@ -112,11 +112,11 @@ static void *clone_it(void *context)
 
 static void *rename_it(void *context)
 {
-	struct move m = {.fs = &fs,
-			 .from_dir = root,
-			 .to_dir = root,
-			 .from_name = "d",
-			 .to_name = "e"};
+	struct rename_args m = {.fs = &fs,
+				.from_dir = root,
+				.to_dir = root,
+				.from_name = "d",
+				.to_name = "e"};
 
 	(void)context;
 	atomic_store(&waiter, gettid());

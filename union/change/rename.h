@@ -7,7 +7,7 @@
 #include "union/view/lookup.h"
 
 /* One rename: where a name was found and where it goes. */
-struct move {
+struct rename_args {
 	struct unionfs *fs;
 	struct request *request;
 	struct node *from_dir, *to_dir;
@@ -22,7 +22,7 @@ struct move {
  * Rename as the members say, but for from, to, their counts and all: these are
  * set here. 0 or -errno, as renameat2(2).
  */
-int rename_name(struct move *m);
+int rename_name(struct rename_args *m);
 
 /* Get the hit on @branch, or NULL. */
 const struct hit *rename_hit_on(const struct hit *hits, int count,
@@ -43,14 +43,14 @@ void rename_add_hidden(struct unionfs *fs, const struct hit *hits, int count,
  * Note the names before they are there, but after the directories they are in
  * have been cloned: a clone begins with no names.
  */
-void rename_note_names(const struct move *m);
+void rename_note_names(const struct rename_args *m);
 
 /*
  * Rename a directory and all its copies. The caller has fs->tree for writing.
  */
-int rename_dir(const struct move *m);
+int rename_dir(const struct rename_args *m);
 
 /* Exchange two names on any branches (RENAME_EXCHANGE). fs->tree likewise. */
-int rename_exchange(const struct move *m);
+int rename_exchange(const struct rename_args *m);
 
 #endif

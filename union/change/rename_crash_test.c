@@ -395,12 +395,12 @@ static void rename_all(const struct scene *scene)
 
 	for (step = scene->steps; step < scene->steps + 3 && step->from;
 	     step++) {
-		struct move m = {.fs = &fs,
-				 .from_dir = root,
-				 .to_dir = root,
-				 .from_name = step->from,
-				 .to_name = step->to,
-				 .flags = step->flags};
+		struct rename_args m = {.fs = &fs,
+					.from_dir = root,
+					.to_dir = root,
+					.from_name = step->from,
+					.to_name = step->to,
+					.flags = step->flags};
 
 		(void)rename_name(&m);
 	}

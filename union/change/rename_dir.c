@@ -29,7 +29,7 @@ struct target {
 
 /* A rename of all copies. */
 struct parts {
-	const struct move *m;
+	const struct rename_args *m;
 	struct rename_part parts[BRANCH_MAX];
 	struct rename_gone gone[BRANCH_MAX];
 	struct target targets[BRANCH_MAX]; /* of gone[] */
@@ -64,8 +64,8 @@ static void end_quiet(struct parts *p)
  * Find a copy that may not be changed before the first of several is changed. A
  * name once in an append-only directory stays there.
  */
-static int check_steady(const struct move *m, int dir_fd, const char *name,
-			int into_fd)
+static int check_steady(const struct rename_args *m, int dir_fd,
+			const char *name, int into_fd)
 {
 	if (m->from_count + m->to_count < 2)
 		return 0;
@@ -76,7 +76,7 @@ static int check_steady(const struct move *m, int dir_fd, const char *name,
 
 static int add_target(struct parts *p, const struct hit *hit)
 {
-	const struct move *m = p->m;
+	const struct rename_args *m = p->m;
 	struct target *target = &p->targets[p->gone_count];
 	int r = check_steady(m, hit->fd->fd, m->to_name, -1);
 
@@ -102,7 +102,7 @@ static int add_target(struct parts *p, const struct hit *hit)
 
 static int add_dir_part(struct parts *p, const struct hit *from, int into_fd)
 {
-	const struct move *m = p->m;
+	const struct rename_args *m = p->m;
 	int r = check_steady(m, from->fd->fd, m->from_name, into_fd);
 
 	if (r == 0)
@@ -121,7 +121,7 @@ static int add_dir_part(struct parts *p, const struct hit *from, int into_fd)
 
 static int add_all(struct parts *p, struct dir_fd **into)
 {
-	const struct move *m = p->m;
+	const struct rename_args *m = p->m;
 	int i, r = 0;
 
 	for (i = 0; i < m->from_count && r == 0; i++)
@@ -158,7 +158,7 @@ static void end_targets(struct parts *p, bool gone)
 }
 
 /* Forget the old names, which no branch has any more. */
-static void forget_dir_names(const struct move *m)
+static void forget_dir_names(const struct rename_args *m)
 {
 	int i;
 
@@ -170,7 +170,7 @@ static void forget_dir_names(const struct move *m)
 
 static int do_dir_parts(struct parts *p)
 {
-	const struct move *m = p->m;
+	const struct rename_args *m = p->m;
 	int r;
 
 	subdirs_begin(m->fs, m->from_dir);
@@ -185,7 +185,7 @@ static int do_dir_parts(struct parts *p)
 	return r;
 }
 
-static int rename_copies(const struct move *m, struct dir_fd **into)
+static int rename_copies(const struct rename_args *m, struct dir_fd **into)
 {
 	auto_free struct parts *p = calloc(1, sizeof(*p));
 	int r;
@@ -204,7 +204,7 @@ static int rename_copies(const struct move *m, struct dir_fd **into)
 }
 
 /* Hide files below either name: they must not appear or be in the way. */
-static int put_both_hidden_aside(const struct move *m)
+static int put_both_hidden_aside(const struct rename_args *m)
 {
 	int r = hidden_files_put_all(m->fs, m->from, m->from_count,
 				     m->from_name);
@@ -214,7 +214,7 @@ static int put_both_hidden_aside(const struct move *m)
 					    m->to_name);
 }
 
-int rename_dir(const struct move *m)
+int rename_dir(const struct rename_args *m)
 {
 	struct dir_fd *into[BRANCH_MAX] = {NULL};
 	int i, r = 0;

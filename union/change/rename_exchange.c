@@ -19,7 +19,7 @@
 #include "union/view/subdirs.h"
 
 struct exchange {
-	const struct move *m;
+	const struct rename_args *m;
 	struct rename_part parts[BRANCH_MAX];
 	struct dir_fd *held[BRANCH_MAX]; /* for the parts */
 	struct rename_gone gone[2 * BRANCH_MAX];
@@ -69,7 +69,7 @@ static int add_exchange_part(struct exchange *x, const struct hit *from,
 
 static int add_parts(struct exchange *x)
 {
-	const struct move *m = x->m;
+	const struct rename_args *m = x->m;
 	int i, r = 0;
 
 	for (i = 0; i < m->from_count && r == 0; i++) {
@@ -100,7 +100,7 @@ static int add_parts(struct exchange *x)
 /* Do all parts, seen as one change. 0 or -errno. */
 static int do_exchange_parts(struct exchange *x)
 {
-	const struct move *m = x->m;
+	const struct rename_args *m = x->m;
 	int is_dir = S_ISDIR(m->from[0].st.st_mode) != 0;
 	int came = is_dir - (S_ISDIR(m->to[0].st.st_mode) != 0), r;
 
@@ -130,7 +130,7 @@ static void forget_name(struct unionfs *fs, const struct hit *hits, int count,
 			name_filter_remove(fs, dir, name, hits[i].dir->branch);
 }
 
-int rename_exchange(const struct move *m)
+int rename_exchange(const struct rename_args *m)
 {
 	struct exchange x = {.m = m};
 	int i, r;

@@ -13,7 +13,7 @@ bool rename_is_seen(const struct hit *hits, int i)
 	       (S_ISDIR(hits[0].st.st_mode) && S_ISDIR(hits[i].st.st_mode));
 }
 
-void rename_note_names(const struct move *m)
+void rename_note_names(const struct rename_args *m)
 {
 	int i;
 

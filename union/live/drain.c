@@ -229,8 +229,8 @@ static bool pass(struct drains *drains, unsigned id)
 	/* A file opened before the flag was there may be passed through. It is
 	 * counted as open only when that request has ended. */
 	if (!work.drain->settled &&
-	    move_lock_drain(&drains->fs->move_lock, LIVE_REMOVE_PATIENCE_MS) <
-		    0)
+	    migrate_lock_drain(&drains->fs->migrate_lock,
+			       LIVE_REMOVE_PATIENCE_MS) < 0)
 		return true;
 	work.drain->settled = true;
 	begin_pass(&work);

@@ -174,7 +174,8 @@ bool live_remove_finish(struct unionfs *fs)
 			continue;
 		if (pthread_mutex_trylock(&fs->live) != 0)
 			return true;
-		if (move_lock_drain(&fs->move_lock, FINISH_PATIENCE_MS) < 0)
+		if (migrate_lock_drain(&fs->migrate_lock, FINISH_PATIENCE_MS) <
+		    0)
 			left = true;
 		else if (atomic_exchange(&branch->to_close, false))
 			leave_branch(fs, branch);
@@ -190,7 +191,7 @@ int live_remove(struct unionfs *fs, struct branch *branch, struct error *err)
 	unsigned added = closed & ~atomic_fetch_or(&branch->flags, closed);
 	int r;
 
-	r = move_lock_drain(&fs->move_lock, LIVE_REMOVE_PATIENCE_MS);
+	r = migrate_lock_drain(&fs->migrate_lock, LIVE_REMOVE_PATIENCE_MS);
 	if (r < 0)
 		r = say(branch, r, err);
 	if (r == 0)
@@ -215,7 +216,7 @@ int live_remove(struct unionfs *fs, struct branch *branch, struct error *err)
 	state_note_settings(fs);
 	/* Every request that met the branch before has ended then, or holds no
 	 * descriptor of it. */
-	if (move_lock_drain(&fs->move_lock, LIVE_REMOVE_PATIENCE_MS) == 0)
+	if (migrate_lock_drain(&fs->migrate_lock, LIVE_REMOVE_PATIENCE_MS) == 0)
 		leave_branch(fs, branch);
 	else
 		atomic_store(&branch->to_close, true);

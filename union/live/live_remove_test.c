@@ -17,23 +17,23 @@ static void a_branch_is_closed_when_the_last_who_used_it_has_ended(void **state)
 {
 	struct branch branch = {.flags = BRANCH_GONE, .to_close = true};
 	const uint64_t request[] = {11};
-	struct move_lock_pass pass;
+	struct migrate_lock_pass pass;
 
 	(void)state;
-	assert_int_equal(move_lock_init(&fs.move_lock), 0);
+	assert_int_equal(migrate_lock_init(&fs.migrate_lock), 0);
 	fs.branches.items[0] = &branch;
 	fs.branches.count = 1;
 	branch.root_fd = open("/", O_PATH | O_CLOEXEC);
 	assert_true(branch.root_fd >= 0);
-	pass = move_lock_enter(&fs.move_lock, request, 1);
+	pass = migrate_lock_enter(&fs.migrate_lock, request, 1);
 	assert_true(live_remove_finish(&fs));
 	assert_true(live_remove_finish(&fs));
 	assert_true(fcntl(branch.root_fd, F_GETFD) >= 0);
-	move_lock_leave(&fs.move_lock, pass);
+	migrate_lock_leave(&fs.migrate_lock, pass);
 	assert_false(live_remove_finish(&fs));
 	assert_int_equal(branch.root_fd, -1);
 	assert_false(live_remove_finish(&fs));
-	move_lock_done(&fs.move_lock);
+	migrate_lock_done(&fs.migrate_lock);
 }
 
 int main(void)

@@ -220,19 +220,20 @@ int drain_dir(struct unionfs *fs, struct branch *branch, struct node *parent,
 	      int parent_fd, struct node *node, const char *name)
 {
 	const uint64_t ids[] = {parent->id, node->id};
-	struct move_lock_hold hold;
+	struct migrate_lock_hold hold;
 	int r = make_other(fs, branch, node);
 
 	if (r == 0)
 		r = reply_cache_is_waiting(fs->reply_cache)
 			    ? -EBUSY
-			    : move_lock_close(&fs->move_lock, ids, 2, &hold);
+			    : migrate_lock_close(&fs->migrate_lock, ids, 2,
+						 &hold);
 	if (r < 0)
 		return r;
 	pthread_rwlock_wrlock(&fs->tree);
 	r = remove_drained_copy(fs, branch, parent, parent_fd, node, name);
 	pthread_rwlock_unlock(&fs->tree);
-	move_lock_open(&hold);
+	migrate_lock_open(&hold);
 	return r;
 }
 
@@ -241,7 +242,7 @@ int drain_root(struct unionfs *fs, struct branch *branch)
 	const uint64_t ids[] = {NODE_ROOT_ID};
 	struct node *root = node_get(&fs->nodes, NODE_ROOT_ID);
 	struct copy *copy = node_copy_on(root, branch->id);
-	struct move_lock_hold hold;
+	struct migrate_lock_hold hold;
 	struct handle handle;
 	int r;
 
@@ -253,7 +254,8 @@ int drain_root(struct unionfs *fs, struct branch *branch)
 	if (r == 0)
 		r = reply_cache_is_waiting(fs->reply_cache)
 			    ? -EBUSY
-			    : move_lock_close(&fs->move_lock, ids, 1, &hold);
+			    : migrate_lock_close(&fs->migrate_lock, ids, 1,
+						 &hold);
 	if (r < 0)
 		return r;
 	pthread_rwlock_wrlock(&fs->tree);
@@ -261,6 +263,6 @@ int drain_root(struct unionfs *fs, struct branch *branch)
 	if (r == 0)
 		node_copy_gone(&fs->nodes, branch->id, &handle, NULL);
 	pthread_rwlock_unlock(&fs->tree);
-	move_lock_open(&hold);
+	migrate_lock_open(&hold);
 	return r;
 }

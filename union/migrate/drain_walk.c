@@ -15,7 +15,7 @@
 #include "union/branch/dir_fd.h"
 #include "union/branch/submount.h"
 #include "union/migrate/drain_dir.h"
-#include "union/migrate/move.h"
+#include "union/migrate/migrate_file.h"
 #include "union/migrate/relocate.h"
 #include "union/sys/empty_dir.h"
 #include "union/view/lookup.h"
@@ -44,7 +44,7 @@ static uint64_t bytes_of(const struct stat *st)
 }
 
 /* Would @to still have more room than the branch? Else it may come back. */
-static bool has_more_room(const struct move_file *move, uint64_t bytes)
+static bool has_more_room(const struct migrate_file *move, uint64_t bytes)
 {
 	struct branch_space from, to;
 
@@ -54,7 +54,7 @@ static bool has_more_room(const struct move_file *move, uint64_t bytes)
 }
 
 /* Are all directories of the file on @to? */
-static bool has_directories(const struct move_file *move)
+static bool has_directories(const struct migrate_file *move)
 {
 	unsigned i;
 
@@ -71,7 +71,7 @@ static bool keeps_paths(const struct pass *pass)
 		       POLICY_ANYWHERE;
 }
 
-static bool is_no_good(const struct pass *pass, const struct move_file *move,
+static bool is_no_good(const struct pass *pass, const struct migrate_file *move,
 		       uint64_t bytes, bool with_directories)
 {
 	return pass->walk->for_room &&
@@ -80,7 +80,7 @@ static bool is_no_good(const struct pass *pass, const struct move_file *move,
 }
 
 /* Move the file to the best branch that takes it. */
-static int move_to_best(struct pass *pass, struct move_file *move,
+static int move_to_best(struct pass *pass, struct migrate_file *move,
 			uint64_t bytes)
 {
 	bool with_directories = keeps_paths(pass);
@@ -99,7 +99,7 @@ static int move_to_best(struct pass *pass, struct move_file *move,
 		}
 		if (is_no_good(pass, move, bytes, with_directories))
 			continue;
-		r = move_file(pass->fs, move);
+		r = migrate_file(pass->fs, move);
 		if (r != -ENOSPC && r != -EDQUOT && r != -EROFS &&
 		    r != -EEXIST && r != -EOPNOTSUPP &&
 		    (r != -EPERM || !pass->walk->for_room))
@@ -110,12 +110,12 @@ static int move_to_best(struct pass *pass, struct move_file *move,
 static int move_one(struct pass *pass, struct node *dir, const char *name,
 		    const struct handle *file, uint64_t bytes)
 {
-	struct move_name at = {dir, name};
-	struct move_file move = {.from = pass->walk->branch,
-				 .file = *file,
-				 .names = &at,
-				 .count = 1,
-				 .pace = pass->walk->pace};
+	struct migrate_name at = {dir, name};
+	struct migrate_file move = {.from = pass->walk->branch,
+				    .file = *file,
+				    .names = &at,
+				    .count = 1,
+				    .pace = pass->walk->pace};
 
 	return move_to_best(pass, &move, bytes);
 }
@@ -297,17 +297,17 @@ static int compare_links(const void *a, const void *b)
 static int move_group(struct pass *pass, const struct linked *first,
 		      unsigned count)
 {
-	struct move_name *names = calloc(count, sizeof(*names));
-	struct move_file move = {.from = pass->walk->branch,
-				 .file = first->file,
-				 .names = names,
-				 .count = count,
-				 .pace = pass->walk->pace};
+	struct migrate_name *names = calloc(count, sizeof(*names));
+	struct migrate_file move = {.from = pass->walk->branch,
+				    .file = first->file,
+				    .names = names,
+				    .count = count,
+				    .pace = pass->walk->pace};
 	unsigned i;
 	int r = names ? -ESTALE : -ENOMEM;
 
 	for (i = 0; names && i < count; i++)
-		names[i] = (struct move_name){first[i].dir, first[i].name};
+		names[i] = (struct migrate_name){first[i].dir, first[i].name};
 	if (names && count > RELOCATE_NAMES_MAX)
 		r = -EMLINK;
 	else if (names && count == first->links)

@@ -49,7 +49,7 @@ static int add_path(struct search *s, int dirfd, const char *name)
 		free(copy);
 		return r;
 	}
-	s->found->names[s->found->count++] = (struct move_name){
+	s->found->names[s->found->count++] = (struct migrate_name){
 		node_get(&s->fs->nodes, entry.ino), copy};
 	return 0;
 }

@@ -3,10 +3,10 @@
 #ifndef UNION_INODE_PATHS_H
 #define UNION_INODE_PATHS_H
 
-#include "union/migrate/move.h"
+#include "union/migrate/migrate_file.h"
 
 struct found_names {
-	struct move_name *names; /* owned, with their directories held */
+	struct migrate_name *names; /* owned, with their directories held */
 	unsigned count;
 };
 

@@ -6,7 +6,8 @@
  * would keep the old attributes.
  *
  * The holder of a directory's turn may take that of its parent, not the other
- * way round. A thread that holds their gates (move_lock.h) alone needs no turn.
+ * way round. A thread that holds their gates (migrate_lock.h) alone needs no
+ * turn.
  */
 #ifndef UNION_DIR_ATTR_LOCK_H
 #define UNION_DIR_ATTR_LOCK_H

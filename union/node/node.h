@@ -181,8 +181,9 @@ struct timespec preserve_ctime_shown(struct node_table *table,
 /*
  * Note that the file @node, whose one copy is @from on @from_branch, has moved:
  * it is now @to on @to_branch. A request that asks for its copy meanwhile finds
- * the one or the other; so there should be none (move_lock.h). Its open files
- * are to be opened anew: node_moves() counts the moves. 0, -ENOMEM, or -ESTALE:
+ * the one or the other; so there should be none (migrate_lock.h). Its open
+ * files are to be opened anew: node_moves() counts the moves. 0, -ENOMEM, or
+ * -ESTALE:
  * @from is not its copy.
  */
 int node_move(struct node_table *table, struct node *node, unsigned from_branch,

@@ -15,7 +15,7 @@
 #include "union/change/act_as.h"
 #include "union/migrate/drain_dir.h"
 #include "union/migrate/inode_paths.h"
-#include "union/migrate/move.h"
+#include "union/migrate/migrate_file.h"
 #include "union/migrate/room.h"
 #include "union/open/durable.h"
 #include "union/open/open_file.h"
@@ -198,7 +198,8 @@ static uint64_t wanted(const struct branch_full_wish *wish)
 static int try_again(struct unionfs *fs, struct waiting *w)
 {
 	const uint64_t id = w->wish.ino;
-	struct move_lock_pass pass = move_lock_enter(&fs->move_lock, &id, 1);
+	struct migrate_lock_pass pass = migrate_lock_enter(&fs->migrate_lock,
+							   &id, 1);
 	const struct node *node = node_get(&fs->nodes, id);
 	struct branch_full_wish *wish = &w->wish;
 	int fd = node ? open_file_fd(fs, NULL, node, &wish->info) : -ESTALE;
@@ -234,7 +235,7 @@ static int try_again(struct unionfs *fs, struct waiting *w)
 		open_file_changed(fs, node, wish->offset,
 				  wish->data ? (off_t)wish->done
 					     : wish->length);
-	move_lock_leave(&fs->move_lock, pass);
+	migrate_lock_leave(&fs->migrate_lock, pass);
 	return r;
 }
 
@@ -248,7 +249,7 @@ static int move_away(struct unionfs *fs, const struct node *node,
 	uint64_t more = wanted(&w->wish);
 	const struct copy *copy = node_first(node);
 	struct found_names found;
-	struct move_file move = {0};
+	struct migrate_file move = {0};
 	unsigned i;
 	int r;
 
@@ -265,7 +266,7 @@ static int move_away(struct unionfs *fs, const struct node *node,
 	for (i = 0; (move.to = target(fs, node, more, i)); i++) {
 		if (name_filter_is_in(w->left, move.to->id))
 			continue;
-		r = move_file(fs, &move);
+		r = migrate_file(fs, &move);
 		if (r != -ENOSPC && r != -EDQUOT && r != -EROFS &&
 		    r != -EEXIST && r != -EOPNOTSUPP &&
 		    r != -EPERM) /* the file's directory is immutable */

@@ -53,7 +53,7 @@ static bool must_see(struct unionfs *fs, const struct node *node,
 	if (!copy)
 		return false;
 	handle = copy_handle(copy);
-	return moving_has(&fs->moving, copy->branch, &handle);
+	return dirty_ranges_has(&fs->dirty, copy->branch, &handle);
 }
 
 /*
@@ -365,12 +365,12 @@ void open_file_changed(struct unionfs *fs, const struct node *node,
 	const struct copy *copy;
 	struct handle handle;
 
-	if (!atomic_load(&fs->moving.count))
+	if (!atomic_load(&fs->dirty.count))
 		return;
 	copy = node_first(node);
 	if (!copy)
 		return;
 	handle = copy_handle(copy);
-	moving_note(&fs->moving, copy->branch, &handle, (uint64_t)offset,
-		    (uint64_t)length);
+	dirty_ranges_note(&fs->dirty, copy->branch, &handle, (uint64_t)offset,
+			  (uint64_t)length);
 }

@@ -26,7 +26,7 @@
 #include "union/view/name_filter.h"
 #include "union/view/subdirs.h"
 
-static int check_rename_writable(const struct move *m)
+static int check_rename_writable(const struct rename_args *m)
 {
 	int i, r = 0;
 
@@ -42,7 +42,7 @@ static int check_rename_writable(const struct move *m)
  * would keep its name, and a replaced file could come back. A name that is free
  * was looked up before: the kernel knows that it is.
  */
-static int check_whole(const struct move *m)
+static int check_whole(const struct rename_args *m)
 {
 	bool from_whole = !S_ISDIR(m->from[0].st.st_mode) &&
 			  !(m->flags & RENAME_EXCHANGE);
@@ -53,7 +53,7 @@ static int check_whole(const struct move *m)
 	return 0;
 }
 
-static int describe_replace(const struct move *m, int into_fd,
+static int describe_replace(const struct rename_args *m, int into_fd,
 			    struct intent *ret)
 {
 	int r;
@@ -72,7 +72,7 @@ static int describe_replace(const struct move *m, int into_fd,
 }
 
 /* Remove the replaced file, once the new name is there durably. */
-static int let_replaced_go(const struct move *m, int into_fd)
+static int let_replaced_go(const struct rename_args *m, int into_fd)
 {
 	struct branch *branch = branch_of(m->fs, m->from[0].dir);
 	struct branch *other = branch_of(m->fs, m->to[0].dir);
@@ -85,7 +85,7 @@ static int let_replaced_go(const struct move *m, int into_fd)
 }
 
 /* Give the file its old name again. 0: that is durable, too. */
-static int take_back_file(const struct move *m, int into_fd)
+static int take_back_file(const struct rename_args *m, int into_fd)
 {
 	int from_fd = m->from[0].fd->fd;
 
@@ -97,7 +97,7 @@ static int take_back_file(const struct move *m, int into_fd)
 }
 
 /* May the replaced file get the name again? It may if it has another name. */
-static bool may_come_back(const struct move *m)
+static bool may_come_back(const struct rename_args *m)
 {
 	return m->to[0].st.st_nlink > 1;
 }
@@ -107,7 +107,7 @@ static bool may_come_back(const struct move *m)
  * is surely there, so that after a crash at any point the name has the one or
  * the other. The record stays until the replaced file has surely gone.
  */
-static int replace_elsewhere(const struct move *m, int into_fd)
+static int replace_elsewhere(const struct rename_args *m, int into_fd)
 {
 	struct branch *branch = branch_of(m->fs, m->from[0].dir);
 	struct branch *other = branch_of(m->fs, m->to[0].dir);
@@ -134,7 +134,7 @@ static int replace_elsewhere(const struct move *m, int into_fd)
 }
 
 /* Rename the file that is seen at the one name to the other. */
-static int rename_seen(const struct move *m, int into_fd)
+static int rename_seen(const struct rename_args *m, int into_fd)
 {
 	const struct hit *from = &m->from[0];
 	struct orphan bury = {.buried.fd = -1};
@@ -155,7 +155,7 @@ static int rename_seen(const struct move *m, int into_fd)
  * never appear, and put back if the rename fails. So is a hidden name of the
  * file itself at its new name: a rename of one onto the other would leave both.
  */
-static int rename_file(const struct move *m)
+static int rename_file(const struct rename_args *m)
 {
 	size_t max = (size_t)m->from_count + (size_t)m->to_count;
 	auto_free struct rename_gone *gone = NULL;
@@ -184,7 +184,7 @@ static int rename_file(const struct move *m)
 }
 
 /* Forget the names that went: the old name of a file, and the replaced file. */
-static void forget_file_names(const struct move *m)
+static void forget_file_names(const struct rename_args *m)
 {
 	int i;
 
@@ -202,12 +202,12 @@ static void forget_file_names(const struct move *m)
 					   m->to[i].dir->branch);
 }
 
-static bool has_copies(const struct move *m)
+static bool has_copies(const struct rename_args *m)
 {
 	return S_ISDIR(m->from[0].st.st_mode) || m->flags & RENAME_EXCHANGE;
 }
 
-static int rename_found(const struct move *m)
+static int rename_found(const struct rename_args *m)
 {
 	int r;
 
@@ -234,14 +234,14 @@ static int rename_found(const struct move *m)
 	return r;
 }
 
-static void lose_both(const struct move *m)
+static void lose_both(const struct rename_args *m)
 {
 	lookup_hits_done(m->from, m->from_count);
 	if (m->to_count > 0)
 		lookup_hits_done(m->to, m->to_count);
 }
 
-static int find_both(struct move *m)
+static int find_both(struct rename_args *m)
 {
 	m->from_count = lookup_needed(m->fs, m->from_dir, m->from_name,
 				      &m->from);
@@ -262,7 +262,7 @@ static int find_both(struct move *m)
  * Rename after another lookup, while nobody makes copies of directories: a copy
  * made just now would stay where it is.
  */
-static int rename_alone(struct move *m)
+static int rename_alone(struct rename_args *m)
 {
 	int r;
 
@@ -280,7 +280,7 @@ static int rename_alone(struct move *m)
  * Did a server rename it that was killed then, and were the journals read
  * since?
  */
-static bool was_done(const struct move *m)
+static bool was_done(const struct rename_args *m)
 {
 	struct reply_cache_noted noted;
 	struct hit *hits = NULL;
@@ -300,7 +300,7 @@ static bool was_done(const struct move *m)
 	return done;
 }
 
-int rename_name(struct move *m)
+int rename_name(struct rename_args *m)
 {
 	bool alone;
 	int r;
@@ -329,12 +329,12 @@ void op_rename(fuse_req_t req, fuse_ino_t parent, const char *name,
 	       fuse_ino_t new_parent, const char *new_name, unsigned flags)
 {
 	struct request *request = request_of(req);
-	struct move m = {.fs = request->fs,
-			 .request = request,
-			 .from_dir = op_node(request, parent),
-			 .from_name = name,
-			 .to_name = new_name,
-			 .flags = flags};
+	struct rename_args m = {.fs = request->fs,
+				.request = request,
+				.from_dir = op_node(request, parent),
+				.from_name = name,
+				.to_name = new_name,
+				.flags = flags};
 
 	if (!m.from_dir)
 		return;

@@ -51,12 +51,12 @@ int unionfs_init(struct unionfs *fs, struct error *err)
 	if (n < 0)
 		return n;
 	pthread_rwlock_init(&fs->tree, NULL);
-	moving_list_init(&fs->moving);
+	dirty_list_init(&fs->dirty);
 	open_table_init(&fs->opened,
 			fs->state ? &fs->state->header->next_serial : NULL);
 	pthread_mutex_init(&fs->live, NULL);
 	fs->room = room_new(fs);
-	r = move_lock_init(&fs->move_lock);
+	r = migrate_lock_init(&fs->migrate_lock);
 	if (r == 0)
 		r = node_table_init(&fs->nodes, (uint64_t)clock_wall_s() << 24,
 				    fs->state);
@@ -95,8 +95,8 @@ void unionfs_done(struct unionfs *fs)
 	open_table_done(&fs->opened);
 	name_filter_forget_all();
 	branch_table_done(&fs->branches);
-	move_lock_done(&fs->move_lock);
-	moving_list_done(&fs->moving);
+	migrate_lock_done(&fs->migrate_lock);
+	dirty_list_done(&fs->dirty);
 	pthread_mutex_destroy(&fs->live);
 	pthread_rwlock_destroy(&fs->tree);
 }

@@ -83,7 +83,7 @@ static bool keeps_identity(uint32_t opcode)
 static bool serve_request(struct unionfs *fs, struct watchdog_slot *slot,
 			  struct request *request, struct fuse_buf *buf)
 {
-	struct move_lock_pass pass;
+	struct migrate_lock_pass pass;
 
 	atomic_fetch_add_explicit(&fs->stats->requests, 1,
 				  memory_order_relaxed);
@@ -92,13 +92,13 @@ static bool serve_request(struct unionfs *fs, struct watchdog_slot *slot,
 		act_as_root();
 	state_note_request(fs, request, buf->mem, buf->size);
 	request_adapt(buf->mem, buf->size, request);
-	request->node_count = move_lock_request_nodes(buf->mem, buf->size,
-						      request->nodes);
+	request->node_count = migrate_lock_request_nodes(buf->mem, buf->size,
+							 request->nodes);
 	watchdog_begin(slot, request, buf->mem, buf->size);
-	pass = move_lock_enter(&fs->move_lock, request->nodes,
-			       request->node_count);
+	pass = migrate_lock_enter(&fs->migrate_lock, request->nodes,
+				  request->node_count);
 	process(fs, request, buf);
-	move_lock_leave(&fs->move_lock, pass);
+	migrate_lock_leave(&fs->migrate_lock, pass);
 	return watchdog_end(slot, request);
 }
 

@@ -36,7 +36,7 @@ struct request {
 	bool unnamed;          /* a create that is to have no name */
 	bool wants_birth;      /* a getattr to be answered as in statx.h */
 	uint64_t init_flags;   /* of FUSE_INIT: the kernel's offers */
-	/* Nodes that the request is about: see move_lock_request_nodes(). */
+	/* Nodes that the request is about: see migrate_lock_request_nodes(). */
 	uint64_t nodes[2];
 	unsigned node_count;
 

@@ -29,7 +29,7 @@ struct preserve_mtime {
  * end, even if nothing was changed. If a user changes names in it meanwhile,
  * the times of that stay. Of several changes at a time each sets back the times
  * from before the first. No user sets other times meanwhile: that waits
- * (dir_attr_lock.h, move_lock.h).
+ * (dir_attr_lock.h, migrate_lock.h).
  *
  * @ret  until preserve_mtime_end(), in the same function
  */

@@ -103,11 +103,11 @@ static void attributes_are_not_kept_while_one_comes(void **state)
 
 static void a_directory_that_appears_is_counted(void **state)
 {
-	struct move m = {.fs = &fs,
-			 .from_dir = root,
-			 .to_dir = root,
-			 .from_name = "a",
-			 .to_name = "b"};
+	struct rename_args m = {.fs = &fs,
+				.from_dir = root,
+				.to_dir = root,
+				.from_name = "a",
+				.to_name = "b"};
 
 	(void)state;
 	if (!root)

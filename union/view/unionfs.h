@@ -10,8 +10,8 @@
 
 #include "union/branch/branch.h"
 #include "union/config/policy_set.h"
-#include "union/node/move_lock.h"
-#include "union/node/moving.h"
+#include "union/node/dirty_ranges.h"
+#include "union/node/migrate_lock.h"
 #include "union/node/node.h"
 #include "union/state/open_table.h"
 #include "union/state/request.h"
@@ -48,8 +48,8 @@ struct unionfs {
 	 * directories is walked. Taken before every other lock but gates.
 	 */
 	pthread_rwlock_t tree;
-	struct move_lock move_lock; /* before that one, too */
-	struct moving_list moving;
+	struct migrate_lock migrate_lock; /* before that one, too */
+	struct dirty_list dirty;
 	pthread_mutex_t live; /* held while the branches change; the first */
 	struct fuse_session *session;
 	struct reply_cache

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "union/node/move_lock.h"
+#include "union/node/migrate_lock.h"
 
 #include <errno.h>
 #include <linux/fuse.h>
@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "union/config/remount_call.h"
 
-int move_lock_init(struct move_lock *gate)
+int migrate_lock_init(struct migrate_lock *gate)
 {
 	pthread_rwlockattr_t attr;
 	int i, r;
@@ -21,11 +21,11 @@ int move_lock_init(struct move_lock *gate)
 	/* A move gets its turn, however many requests use the file. */
 	(void)pthread_rwlockattr_setkind_np(
 		&attr, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
-	for (i = 0; i < MOVE_LOCK_LOCKS; i++)
+	for (i = 0; i < MIGRATE_LOCK_LOCKS; i++)
 		pthread_rwlock_init(&gate->locks[i], &attr);
 	pthread_rwlockattr_destroy(&attr);
 	atomic_init(&gate->phase, 0);
-	for (i = 0; i < MOVE_LOCK_LOCKS; i++) {
+	for (i = 0; i < MIGRATE_LOCK_LOCKS; i++) {
 		atomic_init(&gate->inside[i][0], 0);
 		atomic_init(&gate->inside[i][1], 0);
 	}
@@ -33,11 +33,11 @@ int move_lock_init(struct move_lock *gate)
 	return 0;
 }
 
-void move_lock_done(struct move_lock *gate)
+void migrate_lock_done(struct migrate_lock *gate)
 {
 	int i;
 
-	for (i = 0; i < MOVE_LOCK_LOCKS; i++)
+	for (i = 0; i < MIGRATE_LOCK_LOCKS; i++)
 		pthread_rwlock_destroy(&gate->locks[i]);
 	pthread_mutex_destroy(&gate->drain);
 }
@@ -88,8 +88,8 @@ static bool is_free(uint32_t opcode)
 	       opcode == FUSE_DESTROY;
 }
 
-unsigned move_lock_request_nodes(const void *data, size_t length,
-				 uint64_t ret[2])
+unsigned migrate_lock_request_nodes(const void *data, size_t length,
+				    uint64_t ret[2])
 {
 	struct fuse_in_header header;
 	size_t at;
@@ -110,11 +110,11 @@ unsigned move_lock_request_nodes(const void *data, size_t length,
 
 static int lock_of(uint64_t id)
 {
-	return (int)(id % MOVE_LOCK_LOCKS);
+	return (int)(id % MIGRATE_LOCK_LOCKS);
 }
 
 /* Count a request as inside; returns the phase for leave(). */
-static unsigned come_in(struct move_lock *gate, int lock)
+static unsigned come_in(struct migrate_lock *gate, int lock)
 {
 	unsigned phase = atomic_load(&gate->phase);
 
@@ -122,15 +122,15 @@ static unsigned come_in(struct move_lock *gate, int lock)
 	return phase;
 }
 
-static void go_out(struct move_lock *gate, int lock, unsigned phase)
+static void go_out(struct migrate_lock *gate, int lock, unsigned phase)
 {
 	atomic_fetch_sub(&gate->inside[lock][phase], 1);
 }
 
-struct move_lock_pass move_lock_enter(struct move_lock *gate,
-				      const uint64_t *ids, unsigned count)
+struct migrate_lock_pass migrate_lock_enter(struct migrate_lock *gate,
+					    const uint64_t *ids, unsigned count)
 {
-	struct move_lock_pass pass = {-1, -1, 0};
+	struct migrate_lock_pass pass = {-1, -1, 0};
 	int other;
 
 	if (!count)
@@ -151,7 +151,8 @@ struct move_lock_pass move_lock_enter(struct move_lock *gate,
 	return pass;
 }
 
-void move_lock_leave(struct move_lock *gate, struct move_lock_pass pass)
+void migrate_lock_leave(struct migrate_lock *gate,
+			struct migrate_lock_pass pass)
 {
 	if (pass.first >= 0)
 		go_out(gate, pass.first, pass.phase);
@@ -166,11 +167,11 @@ static bool is_set(const uint64_t *bits, int i)
 	return bits[i / 64] >> i % 64 & 1;
 }
 
-int move_lock_close(struct move_lock *gate, const uint64_t *ids, size_t count,
-		    struct move_lock_hold *ret)
+int migrate_lock_close(struct migrate_lock *gate, const uint64_t *ids,
+		       size_t count, struct migrate_lock_hold *ret)
 {
-	struct timespec deadline = clock_deadline(MOVE_LOCK_PATIENCE_MS);
-	uint64_t wanted[MOVE_LOCK_LOCKS / 64] = {0};
+	struct timespec deadline = clock_deadline(MIGRATE_LOCK_PATIENCE_MS);
+	uint64_t wanted[MIGRATE_LOCK_LOCKS / 64] = {0};
 	size_t i;
 	int lock, r;
 
@@ -180,13 +181,13 @@ int move_lock_close(struct move_lock *gate, const uint64_t *ids, size_t count,
 	for (i = 0; i < count; i++)
 		wanted[lock_of(ids[i]) / 64] |= UINT64_C(1)
 						<< lock_of(ids[i]) % 64;
-	for (lock = 0; lock < MOVE_LOCK_LOCKS; lock++) {
+	for (lock = 0; lock < MIGRATE_LOCK_LOCKS; lock++) {
 		if (!is_set(wanted, lock))
 			continue;
 		r = pthread_rwlock_clockwrlock(&gate->locks[lock],
 					       CLOCK_MONOTONIC, &deadline);
 		if (r) {
-			move_lock_open(ret);
+			migrate_lock_open(ret);
 			return r == ETIMEDOUT ? -EBUSY : -r;
 		}
 		ret->held[lock / 64] |= UINT64_C(1) << lock % 64;
@@ -198,27 +199,27 @@ int move_lock_close(struct move_lock *gate, const uint64_t *ids, size_t count,
 	return 0;
 }
 
-void move_lock_open(struct move_lock_hold *hold)
+void migrate_lock_open(struct migrate_lock_hold *hold)
 {
 	int lock;
 
 	if (hold->first >= 0 && is_set(hold->held, hold->first))
 		go_out(hold->gate, hold->first, hold->phase);
-	for (lock = MOVE_LOCK_LOCKS - 1; lock >= 0; lock--)
+	for (lock = MIGRATE_LOCK_LOCKS - 1; lock >= 0; lock--)
 		if (is_set(hold->held, lock))
 			(void)pthread_rwlock_unlock(&hold->gate->locks[lock]);
 	memset(hold->held, 0, sizeof(hold->held));
 }
 
 /* Wait until no request of @phase is inside; looks now and then. */
-static int wait_for(struct move_lock *gate, unsigned phase,
+static int wait_for(struct migrate_lock *gate, unsigned phase,
 		    const struct timespec *deadline)
 {
 	const struct timespec nap = {.tv_nsec = 1000000};
 	struct timespec now;
 	int lock;
 
-	for (lock = 0; lock < MOVE_LOCK_LOCKS; lock++) {
+	for (lock = 0; lock < MIGRATE_LOCK_LOCKS; lock++) {
 		while (atomic_load(&gate->inside[lock][phase])) {
 			(void)clock_gettime(CLOCK_MONOTONIC, &now);
 			if (now.tv_sec > deadline->tv_sec ||
@@ -235,7 +236,7 @@ static int wait_for(struct move_lock *gate, unsigned phase,
  * Wait until older requests of the other phase have left, then have new ones
  * come in that. So the requests waited for only become fewer.
  */
-int move_lock_drain(struct move_lock *gate, int patience_ms)
+int migrate_lock_drain(struct migrate_lock *gate, int patience_ms)
 {
 	struct timespec deadline = clock_deadline(patience_ms);
 	unsigned phase;

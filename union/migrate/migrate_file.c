@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "union/migrate/move.h"
+#include "union/migrate/migrate_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,15 +12,15 @@
 #include "base/log.h"
 #include "union/branch/dir_fd.h"
 #include "union/change/clone_dir.h"
-#include "union/migrate/moved.h"
+#include "union/migrate/migration.h"
 #include "union/state/reply_cache.h"
 #include "union/view/name_filter.h"
 
 #define TRIES 4 /* of a file that becomes known meanwhile */
 
-static int open_old(struct moved *m)
+static int open_old(struct migration *m)
 {
-	const struct move_file *move = m->move;
+	const struct migrate_file *move = m->move;
 	int fd = handle_open(move->from->root_fd, &move->file,
 			     O_PATH | O_NOFOLLOW);
 
@@ -42,14 +42,14 @@ static int open_old(struct moved *m)
 	return 0;
 }
 
-static void let_node_go(struct moved *m)
+static void let_node_go(struct migration *m)
 {
 	if (m->node)
 		node_let_go(&m->fs->nodes, m->node);
 	m->node = NULL;
 }
 
-bool moved_find_node(struct moved *m)
+bool migration_find_node(struct migration *m)
 {
 	struct node *before = m->node;
 
@@ -60,9 +60,9 @@ bool moved_find_node(struct moved *m)
 	return m->node != before;
 }
 
-static int open_places(struct moved *m)
+static int open_places(struct migration *m)
 {
-	const struct move_file *move = m->move;
+	const struct migrate_file *move = m->move;
 	struct copy *copy;
 	unsigned i;
 	int r = 0;
@@ -86,7 +86,7 @@ static int open_places(struct moved *m)
 }
 
 /* Close the gates: no request meets the file or its directories. */
-static int close_gates(struct moved *m)
+static int close_gates(struct migration *m)
 {
 	uint64_t *ids = calloc(m->move->count + 1, sizeof(*ids));
 	unsigned i, tries;
@@ -99,12 +99,13 @@ static int close_gates(struct moved *m)
 	for (i = 0; ids && i < m->move->count; i++)
 		ids[i] = m->move->names[i].dir->id;
 	for (tries = 0; ids && tries < TRIES; tries++) {
-		(void)moved_find_node(m);
+		(void)migration_find_node(m);
 		ids[i] = m->node ? m->node->id : ids[0];
-		r = move_lock_close(&m->fs->move_lock, ids, i + 1, &m->hold);
-		if (r < 0 || !moved_find_node(m))
+		r = migrate_lock_close(&m->fs->migrate_lock, ids, i + 1,
+				       &m->hold);
+		if (r < 0 || !migration_find_node(m))
 			break;
-		move_lock_open(&m->hold);
+		migrate_lock_open(&m->hold);
 		r = -EBUSY;
 	}
 	free(ids);
@@ -112,9 +113,9 @@ static int close_gates(struct moved *m)
 }
 
 /* End the first @count quiet changes, the last first. */
-static void end_quietly(struct moved *m, unsigned count)
+static void end_quietly(struct migration *m, unsigned count)
 {
-	const struct moved_place *place;
+	const struct migration_place *place;
 
 	while (count--) {
 		place = &m->places[count / 2];
@@ -125,9 +126,9 @@ static void end_quietly(struct moved *m, unsigned count)
 }
 
 /* Begin quiet changes: the times of directories stay on both branches. */
-static int begin_quietly(struct moved *m)
+static int begin_quietly(struct migration *m)
 {
-	const struct moved_place *place;
+	const struct migration_place *place;
 	unsigned i;
 	int r = 0;
 
@@ -145,10 +146,10 @@ static int begin_quietly(struct moved *m)
 }
 
 /* Make the copy the node's file; its change time stays. */
-static int switch_node(struct moved *m)
+static int switch_node(struct migration *m)
 {
 	struct quiet_change change = {.shown = m->st.st_ctim};
-	const struct move_file *move = m->move;
+	const struct migrate_file *move = m->move;
 	const struct copy *copy;
 	struct stat st;
 	int r;
@@ -170,16 +171,16 @@ static int switch_node(struct moved *m)
 }
 
 /* Has the file all its names? Then it stays. */
-static bool is_uncut(struct moved *m)
+static bool is_uncut(struct migration *m)
 {
 	struct stat st;
 
 	return fstat(m->old_fd, &st) == 0 && st.st_nlink >= m->move->count &&
-	       moved_check_names(m) == 0;
+	       migration_check_names(m) == 0;
 }
 
 /* Note that the names are on @to, or going to be. */
-static void note_names(const struct moved *m, const struct branch *to)
+static void note_names(const struct migration *m, const struct branch *to)
 {
 	unsigned i;
 
@@ -188,7 +189,7 @@ static void note_names(const struct moved *m, const struct branch *to)
 				m->move->names[i].name, to->id);
 }
 
-static void note_gone(const struct moved *m, const struct branch *from)
+static void note_gone(const struct migration *m, const struct branch *from)
 {
 	unsigned i;
 
@@ -197,9 +198,9 @@ static void note_gone(const struct moved *m, const struct branch *from)
 				   m->move->names[i].name, from->id);
 }
 
-static int switch_names(struct moved *m)
+static int switch_names(struct migration *m)
 {
-	const struct move_file *move = m->move;
+	const struct migrate_file *move = m->move;
 	int r = relocate_begin(&m->r);
 
 	if (r < 0)
@@ -235,15 +236,15 @@ undo:
 	return r;
 }
 
-static int switch_over(struct moved *m)
+static int switch_over(struct migration *m)
 {
 	int r = close_gates(m);
 
 	if (r < 0)
 		return r;
-	r = moved_check(m);
+	r = migration_check(m);
 	if (r == 0)
-		r = moved_finish_copy(m);
+		r = migration_finish_copy(m);
 	if (r == 0)
 		r = begin_quietly(m);
 	if (r == 0) {
@@ -252,11 +253,11 @@ static int switch_over(struct moved *m)
 	}
 	if (r == 0)
 		m->fs->stats->moved_files++;
-	move_lock_open(&m->hold);
+	migrate_lock_open(&m->hold);
 	return r;
 }
 
-static void drop_new_copy(const struct moved *m)
+static void drop_new_copy(const struct migration *m)
 {
 	auto_close int work = branch_work_dir(m->move->to);
 
@@ -264,7 +265,7 @@ static void drop_new_copy(const struct moved *m)
 		(void)unlinkat(work, m->r.temporary, 0); /* a sweep will */
 }
 
-static void moved_done(struct moved *m)
+static void migration_done(struct migration *m)
 {
 	unsigned i;
 
@@ -278,14 +279,14 @@ static void moved_done(struct moved *m)
 	free(m->places);
 	free(m->quietly);
 	free(m->r.names);
-	free(m->moving);
+	free(m->dirty);
 	branch_space_changed(m->move->from);
 	branch_space_changed(m->move->to);
 }
 
-static int prepare_copy(struct moved *m)
+static int prepare_copy(struct migration *m)
 {
-	const struct move_file *move = m->move;
+	const struct migrate_file *move = m->move;
 	int r;
 
 	if (!move->count || move->count > RELOCATE_NAMES_MAX)
@@ -293,8 +294,8 @@ static int prepare_copy(struct moved *m)
 	m->r.names = calloc(move->count, sizeof(*m->r.names));
 	m->places = calloc(move->count, sizeof(*m->places));
 	m->quietly = calloc(move->count, 2 * sizeof(*m->quietly));
-	m->moving = malloc(sizeof(*m->moving));
-	if (!m->r.names || !m->places || !m->quietly || !m->moving)
+	m->dirty = malloc(sizeof(*m->dirty));
+	if (!m->r.names || !m->places || !m->quietly || !m->dirty)
 		return -ENOMEM;
 	m->r.from = move->from;
 	m->r.to = move->to;
@@ -303,28 +304,29 @@ static int prepare_copy(struct moved *m)
 	r = open_old(m);
 	if (r < 0)
 		return r;
-	(void)moved_find_node(m);
-	return moved_check_pinned(m);
+	(void)migration_find_node(m);
+	return migration_check_pinned(m);
 }
 
-int move_file(struct unionfs *fs, const struct move_file *move)
+int migrate_file(struct unionfs *fs, const struct migrate_file *move)
 {
-	struct moved m = {.fs = fs, .move = move, .old_fd = -1, .copy_fd = -1};
+	struct migration m = {
+		.fs = fs, .move = move, .old_fd = -1, .copy_fd = -1};
 	bool copying = false;
 	int r = prepare_copy(&m);
 
 	if (r == 0)
-		r = moved_make_copy(&m);
+		r = migration_make_copy(&m);
 	if (r == 0) {
 		copying = S_ISREG(m.st.st_mode);
-		r = moved_copy_content(&m);
+		r = migration_copy_content(&m);
 	}
 	if (r == 0)
 		r = open_places(&m);
 	if (r == 0)
 		r = switch_over(&m);
 	if (copying)
-		moving_end(&fs->moving, m.moving);
+		dirty_ranges_end(&fs->dirty, m.dirty);
 	if (r == 0 && relocate_end(&m.r) < 0)
 		log_warning(
 			"branch '%s': the migration of a file is not recorded as "
@@ -332,6 +334,6 @@ int move_file(struct unionfs *fs, const struct move_file *move)
 			move->to->path);
 	if (r < 0)
 		drop_new_copy(&m);
-	moved_done(&m);
+	migration_done(&m);
 	return r;
 }

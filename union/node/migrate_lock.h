@@ -12,37 +12,37 @@
  * Gates are taken before every other lock. A thread that holds gates alone
  * waits for no request: it asks nothing of the kernel about the union.
  */
-#ifndef UNION_MOVE_LOCK_H
-#define UNION_MOVE_LOCK_H
+#ifndef UNION_MIGRATE_LOCK_H
+#define UNION_MIGRATE_LOCK_H
 
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#define MOVE_LOCK_LOCKS       256
-#define MOVE_LOCK_PATIENCE_MS 200 /* that a move makes others wait for */
+#define MIGRATE_LOCK_LOCKS       256
+#define MIGRATE_LOCK_PATIENCE_MS 200 /* that a move makes others wait for */
 
-struct move_lock {
-	pthread_rwlock_t locks[MOVE_LOCK_LOCKS]; /* of nodes, by id */
+struct migrate_lock {
+	pthread_rwlock_t locks[MIGRATE_LOCK_LOCKS]; /* of nodes, by id */
 
 	/*
-	 * For move_lock_drain(): number of requests inside, by the phase in
+	 * For migrate_lock_drain(): number of requests inside, by the phase in
 	 * which they came.
 	 */
 	atomic_uint phase; /* 0 or 1 */
-	atomic_uint inside[MOVE_LOCK_LOCKS][2];
+	atomic_uint inside[MIGRATE_LOCK_LOCKS][2];
 	pthread_mutex_t drain;
 };
 
 /* The one or two locks of a request; -1: none. */
-struct move_lock_pass {
+struct migrate_lock_pass {
 	int first, second;
 	unsigned phase;
 };
 
-int move_lock_init(struct move_lock *gate); /* 0 or -ENOMEM */
-void move_lock_done(struct move_lock *gate);
+int migrate_lock_init(struct migrate_lock *gate); /* 0 or -ENOMEM */
+void migrate_lock_done(struct migrate_lock *gate);
 
 /*
  * Find the nodes that a request of the kernel names: 0, 1 or 2.
@@ -50,33 +50,36 @@ void move_lock_done(struct move_lock *gate);
  * @data  the request, or whatever length of it is there
  * @ret   their ids
  */
-unsigned move_lock_request_nodes(const void *data, size_t length,
-				 uint64_t ret[2]);
+unsigned migrate_lock_request_nodes(const void *data, size_t length,
+				    uint64_t ret[2]);
 
-/* Pass the gates of those nodes; move_lock_leave() gives them back. */
-struct move_lock_pass move_lock_enter(struct move_lock *gate,
-				      const uint64_t *ids, unsigned count);
-void move_lock_leave(struct move_lock *gate, struct move_lock_pass pass);
+/* Pass the gates of those nodes; migrate_lock_leave() gives them back. */
+struct migrate_lock_pass migrate_lock_enter(struct migrate_lock *gate,
+					    const uint64_t *ids,
+					    unsigned count);
+void migrate_lock_leave(struct migrate_lock *gate,
+			struct migrate_lock_pass pass);
 
 /*
  * Hold the gates of @ids alone. 0, or -EBUSY when the requests in them did
- * not end within MOVE_LOCK_PATIENCE_MS; or -ENOMEM. Then nothing is held.
+ * not end within MIGRATE_LOCK_PATIENCE_MS; or -ENOMEM. Then nothing is held.
  */
-struct move_lock_hold {
-	struct move_lock *gate;
-	uint64_t held[MOVE_LOCK_LOCKS / 64]; /* bits by lock */
+struct migrate_lock_hold {
+	struct migrate_lock *gate;
+	uint64_t held[MIGRATE_LOCK_LOCKS / 64]; /* bits by lock */
 	int first;      /* of them; it counts as inside there */
 	unsigned phase; /* of that */
 };
-int move_lock_close(struct move_lock *gate, const uint64_t *ids, size_t count,
-		    struct move_lock_hold *ret);
-void move_lock_open(struct move_lock_hold *hold); /* nothing held is fine */
+int migrate_lock_close(struct migrate_lock *gate, const uint64_t *ids,
+		       size_t count, struct migrate_lock_hold *ret);
+void migrate_lock_open(
+	struct migrate_lock_hold *hold); /* nothing held is fine */
 
 /*
  * Wait until every request that is being served now, and every move that holds
  * gates, has ended. A request that comes later is neither waited for nor held
  * up. 0 or -EBUSY, after @patience_ms.
  */
-int move_lock_drain(struct move_lock *gate, int patience_ms);
+int migrate_lock_drain(struct migrate_lock *gate, int patience_ms);
 
 #endif

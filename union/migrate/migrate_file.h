@@ -8,24 +8,24 @@
  *
  * The file is copied while others may write to it, then changed parts are
  * copied again. For the last of these, and the change of names, writers wait
- * (move_lock.h). After a crash at any point the file is whole on the one branch
- * or the other (relocate.h).
+ * (migrate_lock.h). After a crash at any point the file is whole on the one
+ * branch or the other (relocate.h).
  */
-#ifndef UNION_MOVE_H
-#define UNION_MOVE_H
+#ifndef UNION_MIGRATE_FILE_H
+#define UNION_MIGRATE_FILE_H
 
 #include "union/sys/copy_data.h"
 #include "union/view/unionfs.h"
 
-struct move_name {
+struct migrate_name {
 	struct node *dir; /* held by the caller */
 	const char *name;
 };
 
-struct move_file {
+struct migrate_file {
 	struct branch *from, *to;
 	struct handle file; /* on @from */
-	const struct move_name *names;
+	const struct migrate_name *names;
 	unsigned count; /* all that the file has; 1 to RELOCATE_NAMES_MAX */
 	const struct copy_pace *pace; /* NULL: as fast as it goes */
 };
@@ -41,6 +41,6 @@ struct move_file {
  * - -ENOSPC, -EIO and the like of a branch;
  * - the error that @pace returned.
  */
-int move_file(struct unionfs *fs, const struct move_file *move);
+int migrate_file(struct unionfs *fs, const struct migrate_file *move);
 
 #endif

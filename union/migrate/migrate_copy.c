@@ -8,7 +8,7 @@
 
 #include "base/cleanup.h"
 #include "union/branch/ino_preserve.h"
-#include "union/migrate/moved.h"
+#include "union/migrate/migration.h"
 #include "union/sys/attrs.h"
 #include "union/sys/inode_number.h"
 #include "union/view/btime.h"
@@ -17,7 +17,7 @@
 #define LAST     (4u << 20)   /* bytes that are copied while others wait */
 #define LAST_MAX (256u << 20) /* of a file written as fast as it is copied */
 
-static int make_special(const struct moved *m, int work)
+static int make_special(const struct migration *m, int work)
 {
 	char target[PATH_MAX];
 	ssize_t n;
@@ -39,7 +39,7 @@ static int make_special(const struct moved *m, int work)
 	return r < 0 ? -errno : r;
 }
 
-int moved_make_copy(struct moved *m)
+int migration_make_copy(struct migration *m)
 {
 	auto_close int work = -1;
 	int fd, r = ino_preserve_mark(m->move->to);
@@ -61,38 +61,38 @@ int moved_make_copy(struct moved *m)
 }
 
 /* Copy all changed parts once more. */
-static int copy_changes(struct moved *m, const struct copy_pace *pace)
+static int copy_changes(struct migration *m, const struct copy_pace *pace)
 {
-	struct moving_list *list = &m->fs->moving;
+	struct dirty_list *list = &m->fs->dirty;
 	uint64_t at = 0, end = 0;
 	int r = 0;
 
 	while (r == 0 && end != UINT64_MAX &&
-	       moving_take(list, m->moving, end, &at, &end))
+	       dirty_ranges_take(list, m->dirty, end, &at, &end))
 		r = copy_data(m->old_fd, m->copy_fd, at, end, false, pace);
 	return r;
 }
 
-int moved_copy_content(struct moved *m)
+int migration_copy_content(struct migration *m)
 {
-	struct moving_list *list = &m->fs->moving;
+	struct dirty_list *list = &m->fs->dirty;
 	uint64_t left, before = UINT64_MAX;
 	int i, r;
 
 	if (!S_ISREG(m->st.st_mode))
 		return 0;
-	moving_begin(list, m->moving, m->move->from->id, &m->move->file,
-		     (uint64_t)m->st.st_size);
+	dirty_ranges_begin(list, m->dirty, m->move->from->id, &m->move->file,
+			   (uint64_t)m->st.st_size);
 	/* From here on the kernel passes it through to nobody. */
-	(void)moved_find_node(m);
-	r = moved_check_pinned(m);
+	(void)migration_find_node(m);
+	r = migration_check_pinned(m);
 	if (r == 0)
 		r = copy_data(m->old_fd, m->copy_fd, 0, UINT64_MAX, true,
 			      m->move->pace);
 	for (i = 0; r == 0; i++) {
 		if (fdatasync(m->copy_fd) < 0)
 			return -errno;
-		left = moving_count(list, m->moving) * m->moving->part;
+		left = dirty_ranges_count(list, m->dirty) * m->dirty->part;
 		if (left <= LAST)
 			break;
 		if (i == PASSES || left > before / 2)
@@ -104,7 +104,7 @@ int moved_copy_content(struct moved *m)
 }
 
 /* Find the st_ino, which stays. */
-static int find_number(struct moved *m)
+static int find_number(struct migration *m)
 {
 	int r = 0;
 
@@ -119,7 +119,7 @@ static int find_number(struct moved *m)
 }
 
 /* Keep the time of birth. Without room for it that of the copy counts. */
-static void keep_file_birth(const struct moved *m)
+static void keep_file_birth(const struct migration *m)
 {
 	struct timespec birth;
 
@@ -127,7 +127,7 @@ static void keep_file_birth(const struct moved *m)
 		(void)btime_write(m->copy_fd, &birth);
 }
 
-int moved_finish_copy(struct moved *m)
+int migration_finish_copy(struct migration *m)
 {
 	bool regular = S_ISREG(m->st.st_mode);
 	struct timespec accessed = m->st.st_atim;

@@ -11,22 +11,22 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "union/node/move_lock.h"
+#include "union/node/migrate_lock.h"
 
 #include <cmocka.h>
 
-static struct move_lock gate;
+static struct migrate_lock gate;
 
 static int setup(void **state)
 {
 	(void)state;
-	return move_lock_init(&gate);
+	return migrate_lock_init(&gate);
 }
 
 static int done(void **state)
 {
 	(void)state;
-	move_lock_done(&gate);
+	migrate_lock_done(&gate);
 	return 0;
 }
 
@@ -42,7 +42,7 @@ static unsigned nodes_of(uint32_t opcode, size_t other_at, uint64_t ret[2])
 	uint64_t other = 9;
 
 	memcpy(request.body + other_at, &other, sizeof(other));
-	return move_lock_request_nodes(&request, sizeof(request), ret);
+	return migrate_lock_request_nodes(&request, sizeof(request), ret);
 }
 
 static void a_request_names_its_nodes(void **state)
@@ -70,66 +70,67 @@ static void one_that_is_cut_short_names_what_is_there(void **state)
 	uint64_t ids[2];
 
 	(void)state;
-	assert_int_equal(move_lock_request_nodes(&request, 39, ids), 0);
-	assert_int_equal(move_lock_request_nodes(&request, 44, ids), 2);
+	assert_int_equal(migrate_lock_request_nodes(&request, 39, ids), 0);
+	assert_int_equal(migrate_lock_request_nodes(&request, 44, ids), 2);
 	assert_int_equal(ids[1], 0);
 }
 
 static void requests_pass_together(void **state)
 {
-	const uint64_t one[] = {7, 7 + MOVE_LOCK_LOCKS}, two[] = {9, 7};
-	struct move_lock_pass a, b;
+	const uint64_t one[] = {7, 7 + MIGRATE_LOCK_LOCKS}, two[] = {9, 7};
+	struct migrate_lock_pass a, b;
 
 	(void)state;
-	a = move_lock_enter(&gate, one, 2); /* both are one lock */
-	b = move_lock_enter(&gate, two, 2);
+	a = migrate_lock_enter(&gate, one, 2); /* both are one lock */
+	b = migrate_lock_enter(&gate, two, 2);
 	assert_int_equal(a.second, -1);
 	assert_true(b.first < b.second);
-	move_lock_leave(&gate, b);
-	move_lock_leave(&gate, a);
+	migrate_lock_leave(&gate, b);
+	migrate_lock_leave(&gate, a);
 }
 
 static void a_move_waits_for_requests_but_not_for_ever(void **state)
 {
 	const uint64_t request[] = {7}, moved[] = {300, 8, 7, 8};
-	struct move_lock_pass pass = move_lock_enter(&gate, request, 1);
-	struct move_lock_hold hold;
+	struct migrate_lock_pass pass = migrate_lock_enter(&gate, request, 1);
+	struct migrate_lock_hold hold;
 
 	(void)state;
-	assert_int_equal(move_lock_close(&gate, moved, 4, &hold), -EBUSY);
-	move_lock_leave(&gate, pass);
+	assert_int_equal(migrate_lock_close(&gate, moved, 4, &hold), -EBUSY);
+	migrate_lock_leave(&gate, pass);
 	/* Nothing stayed behind of the attempt. */
-	assert_int_equal(move_lock_close(&gate, moved, 4, &hold), 0);
-	move_lock_open(&hold);
-	move_lock_open(&hold);
-	pass = move_lock_enter(&gate, moved, 2);
-	move_lock_leave(&gate, pass);
+	assert_int_equal(migrate_lock_close(&gate, moved, 4, &hold), 0);
+	migrate_lock_open(&hold);
+	migrate_lock_open(&hold);
+	pass = migrate_lock_enter(&gate, moved, 2);
+	migrate_lock_leave(&gate, pass);
 }
 
 static void whoever_was_there_is_waited_for(void **state)
 {
 	const uint64_t request[] = {255};
-	struct move_lock_pass pass = move_lock_enter(&gate, request, 1);
+	struct migrate_lock_pass pass = migrate_lock_enter(&gate, request, 1);
 
 	(void)state;
-	assert_int_equal(move_lock_drain(&gate, 20), -EBUSY);
-	move_lock_leave(&gate, pass);
-	assert_int_equal(move_lock_drain(&gate, 20000), 0);
+	assert_int_equal(migrate_lock_drain(&gate, 20), -EBUSY);
+	migrate_lock_leave(&gate, pass);
+	assert_int_equal(migrate_lock_drain(&gate, 20000), 0);
 }
 
 static void *wait_for_all(void *context)
 {
 	(void)context;
-	return (void *)(intptr_t)move_lock_drain(&gate, 20000);
+	return (void *)(intptr_t)migrate_lock_drain(&gate, 20000);
 }
 
 /* A request during a drain neither waits for that, nor is waited for. */
 static void who_waits_holds_up_nobody(void **state)
 {
 	const uint64_t request[] = {11};
-	struct move_lock_pass pass = move_lock_enter(&gate, request, 1), later;
+	struct migrate_lock_pass pass = migrate_lock_enter(&gate, request, 1),
+				 later;
 	unsigned phase = atomic_load(&gate.phase);
-	struct move_lock_hold hold;
+	struct migrate_lock_hold hold;
 	pthread_t waits;
 	void *r;
 
@@ -137,20 +138,20 @@ static void who_waits_holds_up_nobody(void **state)
 	assert_int_equal(pthread_create(&waits, NULL, wait_for_all, NULL), 0);
 	while (atomic_load(&gate.phase) == phase)
 		(void)sched_yield();
-	later = move_lock_enter(&gate, request, 1);
-	move_lock_leave(&gate, pass);
+	later = migrate_lock_enter(&gate, request, 1);
+	migrate_lock_leave(&gate, pass);
 	assert_int_equal(pthread_join(waits, &r), 0);
 	assert_int_equal((intptr_t)r, 0);
 	pass = later;
-	assert_int_equal(move_lock_drain(&gate, 20), -EBUSY);
-	move_lock_leave(&gate, pass);
-	assert_int_equal(move_lock_drain(&gate, 20000), 0);
+	assert_int_equal(migrate_lock_drain(&gate, 20), -EBUSY);
+	migrate_lock_leave(&gate, pass);
+	assert_int_equal(migrate_lock_drain(&gate, 20000), 0);
 	/* A move is waited for as well. */
-	assert_int_equal(move_lock_close(&gate, request, 1, &hold), 0);
-	assert_int_equal(move_lock_drain(&gate, 20), -EBUSY);
-	move_lock_open(&hold);
-	assert_int_equal(move_lock_drain(&gate, 20000), 0);
-	assert_int_equal(move_lock_drain(&gate, 20000), 0);
+	assert_int_equal(migrate_lock_close(&gate, request, 1, &hold), 0);
+	assert_int_equal(migrate_lock_drain(&gate, 20), -EBUSY);
+	migrate_lock_open(&hold);
+	assert_int_equal(migrate_lock_drain(&gate, 20000), 0);
+	assert_int_equal(migrate_lock_drain(&gate, 20000), 0);
 }
 
 int main(void)

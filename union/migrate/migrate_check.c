@@ -7,10 +7,10 @@
 #include "base/cleanup.h"
 #include "union/branch/dir_fd.h"
 #include "union/change/hidden_files.h"
-#include "union/migrate/moved.h"
+#include "union/migrate/migration.h"
 #include "union/sys/file_in_use.h"
 
-int moved_check_pinned(struct moved *m)
+int migration_check_pinned(struct migration *m)
 {
 	struct node *node = m->node;
 	int r;
@@ -34,7 +34,7 @@ int moved_check_pinned(struct moved *m)
 	return r;
 }
 
-static bool is_being_listed(struct moved *m)
+static bool is_being_listed(struct migration *m)
 {
 	bool listed = false;
 	unsigned i;
@@ -47,7 +47,7 @@ static bool is_being_listed(struct moved *m)
 	return listed;
 }
 
-int moved_check_names(struct moved *m)
+int migration_check_names(struct migration *m)
 {
 	struct handle found;
 	struct stat st;
@@ -69,7 +69,7 @@ int moved_check_names(struct moved *m)
  *
  * @clear  put such files aside
  */
-static int check_others(struct moved *m, unsigned i, bool clear)
+static int check_others(struct migration *m, unsigned i, bool clear)
 {
 	unsigned from = m->move->from->id, to = m->move->to->id;
 	const char *name = m->r.names[i].name;
@@ -107,7 +107,7 @@ static int check_others(struct moved *m, unsigned i, bool clear)
 	return r;
 }
 
-int moved_check(struct moved *m)
+int migration_check(struct migration *m)
 {
 	unsigned i, flags = m->move->to->flags;
 	int r;
@@ -118,9 +118,9 @@ int moved_check(struct moved *m)
 		return -EROFS;
 	if (is_being_listed(m))
 		return -EBUSY;
-	r = moved_check_pinned(m);
+	r = migration_check_pinned(m);
 	if (r == 0)
-		r = moved_check_names(m);
+		r = migration_check_names(m);
 	for (i = 0; i < m->move->count && r == 0; i++)
 		r = check_others(m, i, false);
 	for (i = 0; i < m->move->count && r == 0; i++)

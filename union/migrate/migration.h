@@ -1,29 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A file that moves (move.h): the interface between the files that do it. */
-#ifndef UNION_MOVED_H
-#define UNION_MOVED_H
+/* A file that moves (migrate_file.h): the interface between the files that do
+ * it. */
+#ifndef UNION_MIGRATION_H
+#define UNION_MIGRATION_H
 
 #include <sys/stat.h>
 
-#include "union/migrate/move.h"
+#include "union/migrate/migrate_file.h"
 #include "union/migrate/relocate.h"
 #include "union/view/preserve_mtime.h"
 
 /* One name of the file, on both branches. */
-struct moved_place {
+struct migration_place {
 	struct dir_fd *from, *to; /* held */
 };
 
-struct moved {
+struct migration {
 	struct unionfs *fs;
-	const struct move_file *move;
+	const struct migrate_file *move;
 	int old_fd, copy_fd; /* of a regular file readable, writable */
 	struct stat st;
 	struct node *node; /* held; NULL: the kernel does not know it */
-	struct moving *moving;
-	struct moved_place *places;
+	struct dirty_ranges *dirty;
+	struct migration_place *places;
 	struct preserve_mtime *quietly; /* of each place two: from, to */
-	struct move_lock_hold hold;
+	struct migrate_lock_hold hold;
 	struct relocation r;
 };
 
@@ -31,7 +32,7 @@ struct moved {
  * Find the node of the file, which may have become known. True: the node is
  * another than before, or the first.
  */
-bool moved_find_node(struct moved *m);
+bool migration_find_node(struct migration *m);
 
 /*
  * Is the file in use in a way that pins it to its branch: passed through, or
@@ -41,28 +42,28 @@ bool moved_find_node(struct moved *m);
  *
  * 0; -EBUSY; or another -errno when that cannot be found out.
  */
-int moved_check_pinned(struct moved *m);
+int migration_check_pinned(struct migration *m);
 
 /* Has the file these names, and no other? 0, -ESTALE or another -errno. */
-int moved_check_names(struct moved *m);
+int migration_check_names(struct migration *m);
 
 /*
  * May the file move? Called with the gates closed. Files in the way are put
  * aside then. 0 or -errno.
  */
-int moved_check(struct moved *m);
+int migration_check(struct migration *m);
 
 /* Make an empty inode of the right type, at its temporary name. 0 or -errno. */
-int moved_make_copy(struct moved *m);
+int migration_make_copy(struct migration *m);
 
 /*
  * Copy while others use the file, until little is left. The copying also ends
  * when as much is left as before, because writers are as fast. 0; -EBUSY;
  * another -errno.
  */
-int moved_copy_content(struct moved *m);
+int migration_copy_content(struct migration *m);
 
 /* Copy the rest, with the gates closed, and make it durable. 0 or -errno. */
-int moved_finish_copy(struct moved *m);
+int migration_finish_copy(struct migration *m);
 
 #endif
