@@ -10,9 +10,9 @@ $(eval $(call library,union,\
   union/sys/task_syscall.c union/sys/inode_number.c union/branch/intent.c union/migrate/intent_recover.c union/state/fd_store.c union/state/death_pipe.c union/sys/limits.c \
   union/live/live_add.c union/live/live_remove.c union/live/live_set.c union/view/lookup.c \
   union/view/merge.c union/state/thread_branches.c union/serve/mount.c union/live/mount_strict.c union/config/mount_words.c union/branch/submount.c union/migrate/migrate_file.c union/migrate/migrate_check.c union/migrate/migrate_copy.c union/node/dirty_ranges.c union/sys/named.c union/view/name_filter.c union/view/name_hash_set.c \
-  union/node/node.c union/node/orphan_inode.c union/node/node_copies.c union/node/node_index.c union/node/node_lost.c union/node/preserve_ctime.c \
-  union/node/node_restore.c union/node/node_sleep.c \
-  union/node/node_slots.c union/node/node_unused.c union/migrate/nudge.c union/branch/ino_preserve.c union/state/reply_cache.c union/state/reply_cache_slots.c union/serve/pending_names.c \
+  union/node/node.c union/node/orphan_inode.c union/node/node_copies.c union/node/node_index.c union/node/lost_forget.c union/node/preserve_ctime.c \
+  union/node/node_restore.c union/node/forgotten.c \
+  union/node/node_slots.c union/node/node_reclaim.c union/migrate/nudge.c union/branch/ino_preserve.c union/state/reply_cache.c union/state/reply_cache_slots.c union/serve/pending_names.c \
   union/open/open_dir.c union/open/open_file.c union/open/open_record.c union/state/open_table.c union/branch/owner.c union/ops/ops.c union/ops/privileges.c union/ops/reply.c union/ops/ops_attr.c \
   union/ops/ops_dir.c union/ops/ops_io.c union/ops/ops_lookup.c union/ops/ops_name.c \
   union/ops/ops_open.c union/ops/ops_rename.c union/ops/ops_xattr.c union/config/options.c \
@@ -29,7 +29,7 @@ $(foreach t,branch/branch branch/branch_health control/control_proto branch/dir_
   sys/dir_offset node/migrate_lock sys/handle sys/task_blocked supervisor/fd_store_server\
   supervisor/supervisor sys/inode_number branch/intent state/fd_store sys/limits\
   live/live_remove view/merge state/thread_branches branch/submount view/name_filter\
-  node/node node/node_lost node/node_restore state/open_table\
+  node/node node/lost_forget node/node_restore state/open_table\
   config/options supervisor/restart_backoff serve/pending_names config/policy\
   state/policy_record config/policy_set view/preserve_mtime state/request\
   sys/statx recover/handover view/unionfs view/unseen,\

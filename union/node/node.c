@@ -10,11 +10,11 @@
 #include "base/cleanup.h"
 #include "union/branch/branch_health.h"
 #include "union/branch/dir_fd.h"
+#include "union/node/lost_forget.h"
 #include "union/node/node_copies.h"
 #include "union/node/node_index.h"
-#include "union/node/node_lost.h"
+#include "union/node/node_reclaim.h"
 #include "union/node/node_slots.h"
-#include "union/node/node_unused.h"
 #include "union/node/orphan_inode.h"
 #include "union/state/state.h"
 
@@ -199,7 +199,7 @@ static int intern_known(struct node_table *table, struct node *node,
 		note_new_copy();
 	if (r < 0)
 		return r;
-	node_wake(table, node);
+	node_remember(table, node);
 	node->lookups++;
 	return 0;
 }
@@ -295,7 +295,7 @@ struct node *node_hold(struct node_table *table, unsigned branch,
 	copy = node_index_find(table, branch, handle);
 	if (copy) {
 		node = copy_node(copy);
-		node_wake(table, node);
+		node_remember(table, node);
 		node->holds++;
 	}
 	pthread_mutex_unlock(&table->lock);
@@ -388,7 +388,7 @@ struct node *node_hold_id(struct node_table *table, uint64_t id)
 	pthread_mutex_lock(&table->lock);
 	node = node_get(table, id);
 	if (node) {
-		node_wake(table, node);
+		node_remember(table, node);
 		node->holds++;
 	}
 	pthread_mutex_unlock(&table->lock);
@@ -405,8 +405,8 @@ void node_forget(struct node_table *table, uint64_t id, uint64_t count)
 	node = node_get(table, id);
 	if (node) {
 		node->lookups -= count < node->lookups ? count : node->lookups;
-		node_lost_note(table, node);
-		node_end_unused(table, node);
+		lost_forget_note(table, node);
+		node_reclaim(table, node);
 	}
 	pthread_mutex_unlock(&table->lock);
 }
@@ -416,7 +416,7 @@ void node_let_go(struct node_table *table, struct node *node)
 	pthread_mutex_lock(&table->lock);
 	assert(node->holds);
 	node->holds--;
-	node_end_unused(table, node);
+	node_reclaim(table, node);
 	pthread_mutex_unlock(&table->lock);
 }
 
@@ -425,7 +425,7 @@ uint64_t node_count(struct node_table *table)
 	uint64_t n;
 
 	pthread_mutex_lock(&table->lock);
-	n = table->nodes - table->asleep;
+	n = table->nodes - table->forgotten_count;
 	pthread_mutex_unlock(&table->lock);
 	return n;
 }
@@ -463,7 +463,7 @@ void node_table_done(struct node_table *table)
 	for (i = 0; i < NODE_LOCKS; i++)
 		pthread_mutex_destroy(&table->locks[i]);
 	pthread_mutex_destroy(&table->lock);
-	node_sleepers_done(&table->sleepers);
+	forgotten_ring_done(&table->forgotten);
 	free(table->lost);
 	free(take_ptr(table->buckets));
 	if (table->owns_state) {

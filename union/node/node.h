@@ -11,7 +11,7 @@
  * them back by FORGET. The server does so, too, by its own holds. Every request
  * that names a node holds such a count, so a node and its copies stay valid for
  * the length of a request. An exception is the opening of a file handle. That
- * names a node that may be forgotten or asleep (op_lookup()).
+ * names a node that may be forgotten (op_lookup()).
  *
  * Copies are added (made on another branch, moved there) and marked gone, never
  * taken off. So walking them needs no lock.
@@ -27,12 +27,12 @@
 #include <sys/types.h>
 #include <time.h>
 
-#include "union/node/node_sleep.h"
+#include "union/node/forgotten.h"
 #include "union/state/node_record.h"
 #include "union/sys/handle.h"
 
 struct dir_fd;
-struct node_lost;
+struct lost_forget;
 struct state;
 
 /*
@@ -61,11 +61,12 @@ struct node_table {
 	unsigned bucket_bits;
 	uint32_t free_node, free_copy; /* see node_slots.h */
 	uint64_t copies, nodes;
-	uint64_t asleep; /* of the nodes: nobody has them, see node_sleep.h */
+	uint64_t forgotten_count; /* of the nodes: nobody has them, see
+				     forgotten.h */
 	bool takes_over; /* copies: see node_intern(); set before use */
-	void (*forget_names)(uint64_t node); /* NULL; of a node asleep */
-	struct node_sleepers sleepers;
-	struct node_lost *lost; /* see node_lost.h */
+	void (*forget_names)(uint64_t node); /* NULL; of a forgotten node */
+	struct forgotten_ring forgotten;
+	struct lost_forget *lost; /* see lost_forget.h */
 	size_t lost_size;
 	_Atomic size_t lost_count;
 	unsigned
@@ -81,7 +82,8 @@ struct node_table {
  * @state       memory for the nodes, so that they outlive this server;
  *              borrowed. NULL: in memory of the table's own
  *
- * No node sleeps, unless the caller then sets sleepers.max. 0 or -errno.
+ * No forgotten node is kept, unless the caller then sets forgotten.max. 0 or
+ * -errno.
  */
 int node_table_init(struct node_table *table, uint64_t generation,
 		    struct state *state);
@@ -212,7 +214,7 @@ struct node *node_hold_id(struct node_table *table, uint64_t id);
 void node_let_go(struct node_table *table, struct node *node);
 
 /*
- * Drop nodes that are asleep and have a copy on @branch, which is about to go.
+ * Drop forgotten nodes that have a copy on @branch, which is about to go.
  */
 void node_drop_asleep(struct node_table *table, unsigned branch);
 
@@ -223,7 +225,7 @@ void orphan_inode_done(struct orphan_fd *buried);
 /* Give back @count lookups; too many are taken as all of them. */
 void node_forget(struct node_table *table, uint64_t id, uint64_t count);
 
-/* Count the nodes that are not asleep. */
+/* Count the nodes that are not forgotten. */
 uint64_t node_count(struct node_table *table);
 
 /*

@@ -6,8 +6,8 @@
 
 #include "union/node/node_copies.h"
 #include "union/node/node_index.h"
+#include "union/node/node_reclaim.h"
 #include "union/node/node_slots.h"
-#include "union/node/node_unused.h"
 #include "union/state/fd_store.h"
 #include "union/state/state.h"
 
@@ -37,7 +37,7 @@ static void begin_node(struct node *node)
 	atomic_store(&node->copies, 0);
 	atomic_store(&node->buried_fd, token ? fd_store_take(token) : -1);
 	node->holds = 0;
-	node->sleeper = false;
+	node->in_ring = false;
 	node->known_before = true;
 	node->passthrough = false;
 	if (S_ISDIR(node->type))
@@ -97,7 +97,7 @@ static void end_unused(struct node_table *table, uint64_t id)
 	struct node *node = node_get(table, id);
 
 	if (node)
-		node_end_unused(table, node);
+		node_reclaim(table, node);
 }
 
 int node_restore(struct node_table *table)

@@ -7,7 +7,7 @@
 
 /*
  * Fill the new @table with the nodes that an earlier server left in its state
- * memory. Nodes that the kernel does not know sleep, or are freed. Ids and
+ * memory. Nodes that the kernel does not know are forgotten or freed. Ids and
  * generations are not used again. Descriptors of buried nodes are those kept
  * (fd_store.h). 0; -EPROTO: the nodes make no sense.
  */

@@ -379,7 +379,7 @@ static void what_was_forgotten_last_is_found_again(void **state)
 	unsigned i;
 
 	(void)state;
-	table.sleepers.max = 2;
+	table.forgotten.max = 2;
 	(void)intern(0, 1);
 	for (i = 0; i < 4; i++) {
 		nodes[i] = intern(0, 7 + i);
@@ -403,7 +403,7 @@ static void what_was_forgotten_last_is_found_again(void **state)
 	assert_null(node_get(&table, id[0]));
 	assert_non_null(node_get(&table, id[1]));
 	assert_non_null(node_get(&table, id[2]));
-	/* A node that was called and has not gone back to sleep stays. */
+	/* A node that was looked up and is not forgotten again stays. */
 	assert_ptr_equal(intern(0, 8), nodes[1]);
 	node_forget(&table, id[3], 1);
 	assert_ptr_equal(node_get(&table, id[1]), nodes[1]);
@@ -427,7 +427,7 @@ static void what_was_removed_does_not_sleep(void **state)
 	uint64_t id;
 
 	(void)state;
-	table.sleepers.max = NODE_SLEEP_ALL;
+	table.forgotten.max = FORGOTTEN_ALL;
 	(void)intern(0, 1);
 	id = intern(0, 7)->id;
 	node_forget(&table, id, 1);

@@ -19,7 +19,7 @@
 #include "union/branch/folding.h"
 #include "union/branch/intent.h"
 #include "union/live/live_remove.h"
-#include "union/node/node_lost.h"
+#include "union/node/lost_forget.h"
 #include "union/open/open_record.h"
 #include "union/open/passthrough.h"
 #include "union/ops/reply.h"
@@ -445,31 +445,31 @@ void handover_resend(struct unionfs *fs)
 void handover_list_buried(struct unionfs *fs)
 {
 	if (fs->state && fuse_fd >= 0)
-		node_lost_note_all(&fs->nodes);
+		lost_forget_note_all(&fs->nodes);
 }
 
-static void ask_for(struct unionfs *fs, const struct node_lost *lost)
+static void ask_for(struct unionfs *fs, const struct lost_forget *lost)
 {
-	struct node *node = node_lost_hold(&fs->nodes, lost);
+	struct node *node = lost_forget_hold(&fs->nodes, lost);
 
 	if (!node)
 		return;
 	if (fuse_lowlevel_notify_inval_inode(fs->session, node->id, -1, 0) ==
 	    -ENOENT)
-		node_lost_end(&fs->nodes, node, lost);
+		lost_forget_end(&fs->nodes, node, lost);
 	node_let_go(&fs->nodes, node);
 }
 
 bool handover_forget_lost(struct unionfs *fs)
 {
-	struct node_lost *lost;
+	struct lost_forget *lost;
 	size_t i, count;
 
-	if (!node_lost_any(&fs->nodes))
+	if (!lost_forget_any(&fs->nodes))
 		return false;
 	if (reply_cache_is_waiting(fs->reply_cache))
 		return true;
-	count = node_lost_take(&fs->nodes, &lost);
+	count = lost_forget_take(&fs->nodes, &lost);
 	for (i = 0; i < count; i++)
 		ask_for(fs, &lost[i]);
 	free(lost);

@@ -75,7 +75,7 @@ void handover_resend(struct unionfs *fs);
 
 /*
  * Find nodes whose FORGET the server before had read, and which is lost. Such a
- * node would keep a removed file on its branch (node_lost.h). The kernel is
+ * node would keep a removed file on its branch (lost_forget.h). The kernel is
  * asked whether it still knows the node.
  *
  * Asked for are nodes that were removed before the first request of this

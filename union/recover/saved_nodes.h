@@ -6,7 +6,7 @@
  * first branch that can be written. The file lives as long as the branch. Each
  * node has the handle of its first copy.
  *
- * The next mount begins with them as with nodes that sleep (node_sleep.h). The
+ * The next mount begins with them as with forgotten nodes (forgotten.h). The
  * branch's file system says whether a handle is still valid. After a crash
  * there are the nodes of the last unmount, or none.
  */

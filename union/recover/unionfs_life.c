@@ -64,8 +64,8 @@ int unionfs_init(struct unionfs *fs, struct error *err)
 		fs->stats = &fs->nodes.state->header->stats;
 	fs->nodes.forget_names = name_filter_forget;
 	fs->nodes.takes_over = fs->shared;
-	fs->nodes.sleepers.max = fs->forgets_nothing ? NODE_SLEEP_ALL
-						     : NODE_SLEEP_DEFAULT;
+	fs->nodes.forgotten.max = fs->forgets_nothing ? FORGOTTEN_ALL
+						      : FORGOTTEN_DEFAULT;
 	if (r == 0 && goes_on) {
 		preserve_mtime_take_over(fs->state);
 		r = node_restore(&fs->nodes);

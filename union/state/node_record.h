@@ -93,8 +93,8 @@ struct node {
 	 */
 	atomic_int buried_fd;
 	uint16_t type;        /* constant: S_IFMT bits */
-	bool sleeper;         /* ours: in the table's ring; the table's lock */
-	bool known_before;    /* ours: by an earlier server: node_lost.h */
+	bool in_ring;         /* ours: in the table's ring; the table's lock */
+	bool known_before;    /* ours: by an earlier server: lost_forget.h */
 	bool passthrough;     /* ours: how all of its open files are open */
 	atomic_bool passed;   /* kept: it was passed through: file_in_use.h */
 	atomic_bool mapped;   /* kept: it may be mapped to write, also after

@@ -34,7 +34,7 @@ struct unionfs {
 	struct inode_shown numbers;  /* how they are shown */
 	bool hides_capabilities;     /* of files, from callers that ask */
 	bool lists_quietly;          /* though a failed branch has more names */
-	bool forgets_nothing;        /* all nodes are kept: see node_sleep.h */
+	bool forgets_nothing;        /* all nodes are kept: see forgotten.h */
 	int64_t branch_timeout_ms;   /* see watchdog.h; 0: never */
 	bool want_passthrough;       /* as the options say */
 	bool passthrough;            /* and the kernel offers */

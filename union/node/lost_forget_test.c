@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "union/node/node_lost.h"
+#include "union/node/lost_forget.h"
 #include "union/node/node_restore.h"
 #include "union/state/state.h"
 
@@ -71,36 +71,36 @@ static bool is_open(int fd)
 }
 
 /* Take the note of the file, after a FORGET of one: there is only one. */
-static struct node_lost take_one(void)
+static struct lost_forget take_one(void)
 {
-	struct node_lost *lost, one;
+	struct lost_forget *lost, one;
 
-	assert_true(node_lost_any(&table));
-	assert_int_equal(node_lost_take(&table, &lost), 1);
-	assert_false(node_lost_any(&table));
+	assert_true(lost_forget_any(&table));
+	assert_int_equal(lost_forget_take(&table, &lost), 1);
+	assert_false(lost_forget_any(&table));
 	one = *lost;
 	free(lost);
 	return one;
 }
 
 /* The kernel says that it does not know it. */
-static void end(const struct node_lost *lost)
+static void end(const struct lost_forget *lost)
 {
-	struct node *node = node_lost_hold(&table, lost);
+	struct node *node = lost_forget_hold(&table, lost);
 
 	assert_non_null(node);
-	node_lost_end(&table, node, lost);
+	lost_forget_end(&table, node, lost);
 	node_let_go(&table, node);
 }
 
 static void what_is_removed_later_is_let_go(void **unused)
 {
 	uint64_t id = look_up(S_IFREG, &file)->id;
-	struct node_lost lost;
+	struct lost_forget lost;
 	int fd = bury(&file);
 
 	(void)unused;
-	assert_false(node_lost_any(&table));
+	assert_false(lost_forget_any(&table));
 	node_forget(&table, id, 1);
 	lost = take_one();
 	assert_int_equal(lost.lookups, LOOKUPS);
@@ -111,16 +111,16 @@ static void what_is_removed_later_is_let_go(void **unused)
 	/* The FORGET that was not lost but late. */
 	node_forget(&table, id, LOOKUPS);
 	assert_null(node_get(&table, id));
-	assert_false(node_lost_any(&table));
+	assert_false(lost_forget_any(&table));
 }
 
 static void what_was_removed_before_is_let_go(void **unused)
 {
-	struct node_lost lost;
+	struct lost_forget lost;
 	int fd = bury(&file);
 
 	(void)unused;
-	node_lost_note_all(&table);
+	lost_forget_note_all(&table);
 	lost = take_one();
 	end(&lost);
 	assert_false(is_open(fd));
@@ -129,7 +129,7 @@ static void what_was_removed_before_is_let_go(void **unused)
 static void what_the_kernel_was_told_of_since_stays(void **unused)
 {
 	const struct node *node = look_up(S_IFREG, &file);
-	struct node_lost lost;
+	struct lost_forget lost;
 	int fd = bury(&file);
 
 	(void)unused;
@@ -145,7 +145,7 @@ static void what_has_its_id_now_stays(void **unused)
 {
 	static const struct node_found other = {0, {.length = 1, .data = "o"}};
 	uint64_t id = look_up(S_IFREG, &file)->id;
-	struct node_lost lost;
+	struct lost_forget lost;
 
 	(void)unused;
 	(void)bury(&file);
@@ -153,21 +153,21 @@ static void what_has_its_id_now_stays(void **unused)
 	lost = take_one();
 	node_forget(&table, id, LOOKUPS);
 	assert_int_equal(look_up(S_IFREG, &other)->id, id);
-	assert_null(node_lost_hold(&table, &lost));
+	assert_null(lost_forget_hold(&table, &lost));
 	assert_int_equal(node_get(&table, id)->holds, 0);
 }
 
 static void what_is_open_or_held_stays(void **unused)
 {
 	struct node *node = look_up(S_IFREG, &file);
-	struct node_lost lost;
+	struct lost_forget lost;
 	int fd = bury(&file);
 
 	(void)unused;
 	node_forget(&table, node->id, 1);
 	lost = take_one();
 	node_file(node)->opens = 1;
-	assert_null(node_lost_hold(&table, &lost));
+	assert_null(lost_forget_hold(&table, &lost));
 	node_file(node)->opens = 0;
 	assert_ptr_equal(node_hold_id(&table, node->id), node);
 	end(&lost);
@@ -187,7 +187,7 @@ static void nothing_of_this_server_is_noted(void **unused)
 	(void)look_up(S_IFREG, &other);
 	(void)bury(&other);
 	node_forget(&table, id, 1);
-	assert_false(node_lost_any(&table));
+	assert_false(lost_forget_any(&table));
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, done)

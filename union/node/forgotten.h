@@ -7,27 +7,27 @@
  * They are a ring of ids. A node that is in it, is used and forgotten again
  * keeps its place.
  */
-#ifndef UNION_NODE_SLEEP_H
-#define UNION_NODE_SLEEP_H
+#ifndef UNION_FORGOTTEN_H
+#define UNION_FORGOTTEN_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 /* About 150 bytes each, and 16 in the ring. */
-#define NODE_SLEEP_DEFAULT 65536
+#define FORGOTTEN_DEFAULT 65536
 
 /* No limit. */
-#define NODE_SLEEP_ALL SIZE_MAX
+#define FORGOTTEN_ALL SIZE_MAX
 
-struct node_sleeper {
+struct forgotten_node {
 	uint64_t id, generation; /* 0: none */
 };
 
-struct node_sleepers {
-	size_t max;                /* 0: nothing is kept; NODE_SLEEP_ALL */
-	struct node_sleeper *ring; /* @max of them; NULL: none came yet */
-	size_t at;                 /* the oldest */
+struct forgotten_ring {
+	size_t max;                  /* 0: nothing is kept; FORGOTTEN_ALL */
+	struct forgotten_node *ring; /* @max of them; NULL: none came yet */
+	size_t at;                   /* the oldest */
 };
 
 /*
@@ -35,10 +35,10 @@ struct node_sleepers {
  *
  * @ret  the node that fell out; id 0: none
  */
-bool node_sleepers_add(struct node_sleepers *sleepers,
-		       const struct node_sleeper *one,
-		       struct node_sleeper *ret);
+bool forgotten_ring_add(struct forgotten_ring *forgotten,
+			const struct forgotten_node *one,
+			struct forgotten_node *ret);
 
-void node_sleepers_done(struct node_sleepers *sleepers);
+void forgotten_ring_done(struct forgotten_ring *forgotten);
 
 #endif

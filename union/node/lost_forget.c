@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "union/node/node_lost.h"
+#include "union/node/lost_forget.h"
 
 #include <stdlib.h>
 
@@ -8,11 +8,11 @@
 
 #define FIRST_SIZE 16
 
-void node_lost_note(struct node_table *table, const struct node *node)
+void lost_forget_note(struct node_table *table, const struct node *node)
 {
 	size_t count = atomic_load(&table->lost_count);
 	size_t size = table->lost_size ? table->lost_size * 2 : FIRST_SIZE;
-	struct node_lost *bigger;
+	struct lost_forget *bigger;
 
 	if (!node->known_before || !node->lookups ||
 	    atomic_load(&node->buried_fd) < 0)
@@ -24,12 +24,12 @@ void node_lost_note(struct node_table *table, const struct node *node)
 		table->lost = bigger;
 		table->lost_size = size;
 	}
-	table->lost[count] = (struct node_lost){node->id, node->generation,
-						node->lookups};
+	table->lost[count] = (struct lost_forget){node->id, node->generation,
+						  node->lookups};
 	atomic_store(&table->lost_count, count + 1);
 }
 
-void node_lost_note_all(struct node_table *table)
+void lost_forget_note_all(struct node_table *table)
 {
 	const struct node *node;
 	uint64_t id;
@@ -38,17 +38,17 @@ void node_lost_note_all(struct node_table *table)
 	for (id = NODE_ROOT_ID; id < node_ids(table); id++) {
 		node = node_get(table, id);
 		if (node)
-			node_lost_note(table, node);
+			lost_forget_note(table, node);
 	}
 	pthread_mutex_unlock(&table->lock);
 }
 
-bool node_lost_any(const struct node_table *table)
+bool lost_forget_any(const struct node_table *table)
 {
 	return atomic_load(&table->lost_count);
 }
 
-size_t node_lost_take(struct node_table *table, struct node_lost **ret)
+size_t lost_forget_take(struct node_table *table, struct lost_forget **ret)
 {
 	size_t count;
 
@@ -66,8 +66,8 @@ static bool is_open(struct node *node)
 	return !S_ISDIR(node->type) && node_file(node)->opens;
 }
 
-struct node *node_lost_hold(struct node_table *table,
-			    const struct node_lost *lost)
+struct node *lost_forget_hold(struct node_table *table,
+			      const struct lost_forget *lost)
 {
 	struct node *node = node_hold_id(table, lost->id);
 	bool same;
@@ -92,8 +92,8 @@ static void lose_copies(struct node *node)
 		copy_lose(copy);
 }
 
-void node_lost_end(struct node_table *table, struct node *node,
-		   const struct node_lost *lost)
+void lost_forget_end(struct node_table *table, struct node *node,
+		     const struct lost_forget *lost)
 {
 	struct orphan_fd buried = {.fd = -1};
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "union/node/node_unused.h"
+#include "union/node/node_reclaim.h"
 
 #include <sys/stat.h>
 
@@ -11,9 +11,9 @@ bool node_is_unused(const struct node *node)
 	return !node->lookups && !node->holds && node->id != NODE_ROOT_ID;
 }
 
-void node_wake(struct node_table *table, const struct node *node)
+void node_remember(struct node_table *table, const struct node *node)
 {
-	table->asleep -= node_is_unused(node);
+	table->forgotten_count -= node_is_unused(node);
 }
 
 void node_drop_kept(struct node_table *table, struct node *node)
@@ -28,49 +28,49 @@ void node_drop_kept(struct node_table *table, struct node *node)
 		table->forget_names(node->id);
 }
 
-/* Put a node to sleep: nothing is kept for a use that may come. */
+/* Make a node a forgotten one: nothing is kept for a use that may come. */
 static void lie_down(struct node_table *table, struct node *node)
 {
 	node_drop_kept(table, node);
-	table->asleep++;
+	table->forgotten_count++;
 }
 
 static void drop_asleep(struct node_table *table, struct node *node)
 {
-	node_wake(table, node);
+	node_remember(table, node);
 	node_free(table, node);
 }
 
-/* Let the node sleep. True: it is kept; another may have gone for it. */
-static bool sleeps(struct node_table *table, struct node *node)
+/* Keep the forgotten node. True: it is kept; another may have gone for it. */
+static bool keep_forgotten(struct node_table *table, struct node *node)
 {
-	const struct node_sleeper one = {node->id, node->generation};
-	struct node_sleeper oldest;
+	const struct forgotten_node one = {node->id, node->generation};
+	struct forgotten_node oldest;
 	struct node *other;
 
-	if (!table->sleepers.max || atomic_load(&node->buried_fd) >= 0 ||
+	if (!table->forgotten.max || atomic_load(&node->buried_fd) >= 0 ||
 	    !copy_there(node_copies(node)))
 		return false;
-	if (node->sleeper) {
+	if (node->in_ring) {
 		lie_down(table, node);
 		return true;
 	}
-	if (!node_sleepers_add(&table->sleepers, &one, &oldest))
+	if (!forgotten_ring_add(&table->forgotten, &one, &oldest))
 		return false;
-	node->sleeper = table->sleepers.max != NODE_SLEEP_ALL;
+	node->in_ring = table->forgotten.max != FORGOTTEN_ALL;
 	lie_down(table, node);
 	other = oldest.id ? node_get(table, oldest.id) : NULL;
 	if (!other || other->generation != oldest.generation)
 		return true;
-	other->sleeper = false;
+	other->in_ring = false;
 	if (node_is_unused(other))
 		drop_asleep(table, other);
 	return true;
 }
 
-void node_end_unused(struct node_table *table, struct node *node)
+void node_reclaim(struct node_table *table, struct node *node)
 {
-	if (node_is_unused(node) && !sleeps(table, node))
+	if (node_is_unused(node) && !keep_forgotten(table, node))
 		node_free(table, node);
 }
 
