@@ -8,7 +8,7 @@ $(eval $(call library,union,\
   union/ops/explain.c union/sys/file_in_use.c union/migrate/inode_paths.c union/branch/folding.c union/open/branch_full.c union/state/fuse_connection.c \
   union/node/migrate_lock.c union/sys/handle.c union/sys/task_blocked.c union/live/branch_recover.c union/supervisor/fd_store_server.c union/supervisor/supervisor.c union/sys/immutable.c \
   union/sys/task_syscall.c union/sys/inode_number.c union/branch/intent.c union/migrate/intent_recover.c union/state/fd_store.c union/state/death_pipe.c union/sys/limits.c \
-  union/live/live_add.c union/live/live_remove.c union/live/live_set.c union/view/lookup.c \
+  union/live/add_branch.c union/live/remove_branch.c union/live/set_branch.c union/view/lookup.c \
   union/view/merge.c union/state/thread_branches.c union/serve/mount.c union/live/mount_strict.c union/config/mount_words.c union/branch/submount.c union/migrate/migrate_file.c union/migrate/migrate_check.c union/migrate/migrate_copy.c union/node/dirty_ranges.c union/sys/named.c union/view/name_filter.c union/view/name_hash_set.c \
   union/node/node.c union/node/orphan_inode.c union/node/node_copies.c union/node/node_index.c union/node/lost_forget.c union/node/preserve_ctime.c \
   union/node/node_restore.c union/node/forgotten.c \
@@ -28,7 +28,7 @@ $(eval $(call test_helper,union/testkit/random_io,base,))
 $(foreach t,branch/branch branch/branch_health control/control_proto branch/dir_fd\
   sys/dir_offset node/migrate_lock sys/handle sys/task_blocked supervisor/fd_store_server\
   supervisor/supervisor sys/inode_number branch/intent state/fd_store sys/limits\
-  live/live_remove view/merge state/thread_branches branch/submount view/name_filter\
+  live/remove_branch view/merge state/thread_branches branch/submount view/name_filter\
   node/node node/lost_forget node/node_restore state/open_table\
   config/options supervisor/restart_backoff serve/pending_names config/policy\
   state/policy_record config/policy_set view/preserve_mtime state/request\

@@ -13,8 +13,8 @@
 #include "union/branch/branch.h"
 
 /*
- * Set the access times from now on (unionfs.live held, or no other thread is
- * there). Files that are open stay as they are.
+ * Set the access times from now on (unionfs.branch_changes held, or no other
+ * thread is there). Files that are open stay as they are.
  *
  * @said  of MOUNT_ATTR__ATIME and MOUNT_ATTR_NODIRATIME; the rest is as the
  *        branch's mount has it

@@ -256,8 +256,8 @@ static bool is_entered(const struct branch_table *table,
 }
 
 /* Take a branch out of the list of replaced ones. */
-static void remove_branch(struct branch_table *table,
-			  const struct branch *branch)
+static void drop_last_branch(struct branch_table *table,
+			     const struct branch *branch)
 {
 	struct branch **at = &table->replaced;
 
@@ -272,7 +272,7 @@ void branch_drop(struct branch_table *table, struct branch *branch)
 		table->items[branch->id] = NULL;
 		free_branch(branch);
 	} else if (is_entered(table, branch)) {
-		remove_branch(table, branch->absent);
+		drop_last_branch(table, branch->absent);
 		put_branch(table, branch->absent, branch);
 	} else {
 		free_branch(branch);

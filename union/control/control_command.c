@@ -8,10 +8,10 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "union/branch/dir_fd.h"
+#include "union/live/add_branch.h"
 #include "union/live/control_status.h"
-#include "union/live/live_add.h"
-#include "union/live/live_remove.h"
-#include "union/live/live_set.h"
+#include "union/live/remove_branch.h"
+#include "union/live/set_branch.h"
 #include "union/state/fd_store.h"
 #include "union/view/state_note.h"
 
@@ -80,10 +80,10 @@ static char *do_add(const struct control_target *target,
 	unsigned id;
 	int r;
 
-	pthread_mutex_lock(&target->fs->live);
-	r = live_add(target->fs, target->mountpoint, spec, &id, &err);
+	pthread_mutex_lock(&target->fs->branch_changes);
+	r = union_add_branch(target->fs, target->mountpoint, spec, &id, &err);
 	state_note_settings(target->fs);
-	pthread_mutex_unlock(&target->fs->live);
+	pthread_mutex_unlock(&target->fs->branch_changes);
 	return r < 0 ? control_reply_error(error_text(&err)) : reply_id(id);
 }
 
@@ -97,7 +97,7 @@ static int do_remove(const struct control_target *target, struct branch *branch,
 				 "branch '%s' is being drained, and goes when "
 				 "it is empty",
 				 branch->path);
-	r = live_remove(target->fs, branch, err);
+	r = union_remove_branch(target->fs, branch, err);
 	if (r == 0)
 		log_info("'%s': branch %u, '%s', was removed",
 			 target->mountpoint, branch->id, branch->path);
@@ -109,12 +109,12 @@ static int do_set(const struct unionfs *fs, struct branch *branch,
 {
 	if (fs->read_only && !(spec->flags & BRANCH_RO))
 		return error_set(err, EROFS, "the union is mounted read-only");
-	return live_set(branch, spec, err);
+	return union_set_branch(branch, spec, err);
 }
 
 /*
- * Do a command on a branch. With fs->live: a drained branch is not being
- * detached meanwhile.
+ * Do a command on a branch. With fs->branch_changes: a drained branch is not
+ * being detached meanwhile.
  */
 static int do_to(const struct control_target *target, struct branch *branch,
 		 const struct control_request *request, struct error *err)
@@ -145,7 +145,7 @@ static char *do_any(const struct control_target *target,
 		return do_policy(target, request);
 	if (request->command == CONTROL_ADD)
 		return do_add(target, &request->branch);
-	pthread_mutex_lock(&target->fs->live);
+	pthread_mutex_lock(&target->fs->branch_changes);
 	branch = find_branch(target->fs, request->branch.path);
 	if (!branch)
 		(void)error_set(&err, ENOENT, "'%s' is no branch of this union",
@@ -153,7 +153,7 @@ static char *do_any(const struct control_target *target,
 	else
 		r = do_to(target, branch, request, &err);
 	state_note_settings(target->fs);
-	pthread_mutex_unlock(&target->fs->live);
+	pthread_mutex_unlock(&target->fs->branch_changes);
 	return r < 0 ? control_reply_error(error_text(&err))
 		     : reply_id(branch->id);
 }

@@ -15,7 +15,7 @@
 #include "union/branch/dir_fd.h"
 #include "union/branch/intent.h"
 #include "union/change/act_as.h"
-#include "union/live/live_remove.h"
+#include "union/live/remove_branch.h"
 #include "union/migrate/drain_dir.h"
 #include "union/migrate/drain_walk.h"
 #include "union/sys/copy_data.h"
@@ -173,7 +173,8 @@ static void begin_pass(struct drain_work *work)
 	work->bytes = work->moved = 0;
 }
 
-/* Detach the branch. With fs->live: not while the drain is told to stop. */
+/* Detach the branch. With fs->branch_changes: not while the drain is told to
+ * stop. */
 static int remove_drained(struct drain_work *work, struct error *err)
 {
 	bool draining;
@@ -183,7 +184,7 @@ static int remove_drained(struct drain_work *work, struct error *err)
 	pthread_mutex_unlock(&work->drains->lock);
 	if (!draining)
 		return error_set(err, ECANCELED, "it was told to stop");
-	return live_remove(work->drains->fs, work->branch, err);
+	return union_remove_branch(work->drains->fs, work->branch, err);
 }
 
 /* Detach the branch, on which nothing is left. False: try again. */
@@ -193,7 +194,7 @@ static bool detach_branch(struct drain_work *work)
 	struct error err = {0};
 	int r;
 
-	pthread_mutex_lock(&drains->fs->live);
+	pthread_mutex_lock(&drains->fs->branch_changes);
 	r = remove_drained(work, &err);
 	pthread_mutex_lock(&drains->lock);
 	if (r == 0)
@@ -202,7 +203,7 @@ static bool detach_branch(struct drain_work *work)
 		(void)snprintf(work->drain->progress.error, DRAIN_ERROR_MAX,
 			       "%.*s", DRAIN_ERROR_MAX - 1, error_text(&err));
 	pthread_mutex_unlock(&drains->lock);
-	pthread_mutex_unlock(&drains->fs->live);
+	pthread_mutex_unlock(&drains->fs->branch_changes);
 	if (r == 0)
 		log_info("'%s': branch %u, '%s', was drained and detached",
 			 drains->mountpoint, work->branch->id,

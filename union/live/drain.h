@@ -4,7 +4,7 @@
  * branches that are being drained to other branches, the one with most room
  * first. Directories that are left move, too. A pass that left something is
  * followed by another, which tries again what was in use in a way that pins it.
- * An empty branch is detached (live_remove.h).
+ * An empty branch is detached (remove_branch.h).
  *
  * That a branch is drained, and how fast, is noted in its BRANCH_WORK_DIR: the
  * next mount goes on with it.

@@ -46,7 +46,7 @@ uint64_t mount_strict_said(void);
 int mount_strict_start(struct unionfs *fs, bool fresh, struct error *err);
 
 /*
- * Look at the table of mounts at once. Without fs->live: see
+ * Look at the table of mounts at once. Without fs->branch_changes: see
  * remounted_follow().
  */
 int mount_strict_follow(struct unionfs *fs, struct error *err);

@@ -69,11 +69,11 @@ void remounted_hold(struct unionfs *fs)
 
 static void make_read_only(struct unionfs *fs)
 {
-	pthread_mutex_lock(&fs->live);
+	pthread_mutex_lock(&fs->branch_changes);
 	note_read_only(fs, true);
 	remounted_hold(fs);
 	state_note_settings(fs);
-	pthread_mutex_unlock(&fs->live);
+	pthread_mutex_unlock(&fs->branch_changes);
 	drains_pause(fs->drains);
 	log_info("'%s' is read-only now", fs->mountpoint);
 }
@@ -130,7 +130,7 @@ static int make_writable(struct unionfs *fs, struct error *err)
 	unsigned i, count;
 	int r = 0;
 
-	pthread_mutex_lock(&fs->live);
+	pthread_mutex_lock(&fs->branch_changes);
 	count = fs->branches.count;
 	for (i = 0; i < count && r == 0; i++)
 		if (is_to_change(fs->branches.items[i]))
@@ -144,7 +144,7 @@ static int make_writable(struct unionfs *fs, struct error *err)
 		note_read_only(fs, false);
 		state_note_settings(fs);
 	}
-	pthread_mutex_unlock(&fs->live);
+	pthread_mutex_unlock(&fs->branch_changes);
 	if (r < 0)
 		return r;
 	log_info("'%s' is writable now", fs->mountpoint);
@@ -199,9 +199,9 @@ static int follow_access(struct unionfs *fs, const struct mount_words *now,
 	int r;
 
 	note_said(fs, OF_ACCESS, said);
-	pthread_mutex_lock(&fs->live);
+	pthread_mutex_lock(&fs->branch_changes);
 	r = atime_set(&fs->branches, said, now->set);
-	pthread_mutex_unlock(&fs->live);
+	pthread_mutex_unlock(&fs->branch_changes);
 	return r < 0 ? error_set(err, -r,
 				 "access times of branches are not as the "
 				 "union's mount says: %s",

@@ -34,8 +34,9 @@ void remounted_hold(struct unionfs *fs);
 
 /*
  * Follow what the table says of the mount @now. By one thread at a time,
- * without fs->live. 0, or -errno with @err: a part of it cannot be so, and is
- * as it was. A mount that cannot become writable is made read-only again.
+ * without fs->branch_changes. 0, or -errno with @err: a part of it cannot be
+ * so, and is as it was. A mount that cannot become writable is made read-only
+ * again.
  */
 int remounted_follow(struct unionfs *fs, const struct mount_words *now,
 		     struct error *err);

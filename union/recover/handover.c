@@ -18,7 +18,7 @@
 #include "union/branch/branch_probe.h"
 #include "union/branch/folding.h"
 #include "union/branch/intent.h"
-#include "union/live/live_remove.h"
+#include "union/live/remove_branch.h"
 #include "union/node/lost_forget.h"
 #include "union/open/open_record.h"
 #include "union/open/passthrough.h"
@@ -175,7 +175,7 @@ static int restore_branch(struct unionfs *fs, struct state_branch *record,
 	int r;
 
 	if (flags & BRANCH_LEAVING && answers)
-		live_remove_resume(record->path, &record->identity);
+		union_remove_branch_resume(record->path, &record->identity);
 	if (flags & BRANCH_GONE)
 		r = branch_add_gone(&fs->branches, record->path,
 				    flags & BRANCH_ABSENT, err);

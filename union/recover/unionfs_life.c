@@ -54,7 +54,7 @@ int unionfs_init(struct unionfs *fs, struct error *err)
 	dirty_list_init(&fs->dirty);
 	open_table_init(&fs->opened,
 			fs->state ? &fs->state->header->next_serial : NULL);
-	pthread_mutex_init(&fs->live, NULL);
+	pthread_mutex_init(&fs->branch_changes, NULL);
 	fs->room = room_new(fs);
 	r = migrate_lock_init(&fs->migrate_lock);
 	if (r == 0)
@@ -97,6 +97,6 @@ void unionfs_done(struct unionfs *fs)
 	branch_table_done(&fs->branches);
 	migrate_lock_done(&fs->migrate_lock);
 	dirty_list_done(&fs->dirty);
-	pthread_mutex_destroy(&fs->live);
+	pthread_mutex_destroy(&fs->branch_changes);
 	pthread_rwlock_destroy(&fs->tree);
 }

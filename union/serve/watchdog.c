@@ -11,7 +11,7 @@
 #include "union/branch/branch_health.h"
 #include "union/branch/dir_fd.h"
 #include "union/live/branch_recover.h"
-#include "union/live/live_remove.h"
+#include "union/live/remove_branch.h"
 #include "union/recover/handover.h"
 #include "union/serve/pending_names.h"
 #include "union/state/fuse_connection.h"
@@ -284,7 +284,7 @@ static bool look_at_all(int64_t now_ms)
 	bool busy;
 
 	look_at_tries(now_ms);
-	busy = live_remove_finish(service.fs);
+	busy = union_remove_branch_finish(service.fs);
 	busy = handover_forget_lost(service.fs) || busy;
 	for (i = 0; i < count && i < SLOTS_MAX; i++) {
 		slot = atomic_load(&slots[i]);

@@ -62,7 +62,7 @@ struct state_header {
 };
 
 #define STATE_BRANCH_USED 1u
-#define STATE_BRANCH_NEW  2u /* and not announced: see live_add() */
+#define STATE_BRANCH_NEW  2u /* and not announced: see union_add_branch() */
 
 struct state_branch {
 	atomic_uint used; /* STATE_BRANCH_USED and so on; 0: there is none */

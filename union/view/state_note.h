@@ -13,8 +13,8 @@
 void state_note_mountpoint(struct unionfs *fs, const char *mountpoint);
 
 /*
- * Note changed branches and policies (by any thread; fs->live is held, or no
- * other thread is there).
+ * Note changed branches and policies (by any thread; fs->branch_changes is
+ * held, or no other thread is there).
  */
 void state_note_settings(struct unionfs *fs);
 

@@ -50,7 +50,8 @@ struct unionfs {
 	pthread_rwlock_t tree;
 	struct migrate_lock migrate_lock; /* before that one, too */
 	struct dirty_list dirty;
-	pthread_mutex_t live; /* held while the branches change; the first */
+	pthread_mutex_t
+		branch_changes; /* held while the branches change; the first */
 	struct fuse_session *session;
 	struct reply_cache
 		*reply_cache;  /* see reply_cache.h; NULL: a kill is the end */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "union/live/live_set.h"
+#include "union/live/set_branch.h"
 
 #include <errno.h>
 
@@ -8,8 +8,8 @@
 
 #define WORDS (BRANCH_LOCAL | BRANCH_RO | BRANCH_NC | BRANCH_HELD)
 
-int live_set(struct branch *branch, const struct branch_spec *spec,
-	     struct error *err)
+int union_set_branch(struct branch *branch, const struct branch_spec *spec,
+		     struct error *err)
 {
 	struct statvfs space;
 	unsigned flags, wanted;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "union/live/live_remove.h"
+#include "union/live/remove_branch.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -151,8 +151,8 @@ static void leave_branch(struct unionfs *fs, struct branch *branch)
 	state_note_settings(fs);
 }
 
-void live_remove_resume(const char *path,
-			const struct branch_identity *identity)
+void union_remove_branch_resume(const char *path,
+				const struct branch_identity *identity)
 {
 	auto_close int root = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	struct branch_identity found;
@@ -162,7 +162,7 @@ void live_remove_resume(const char *path,
 		remove_work_dir(root);
 }
 
-bool live_remove_finish(struct unionfs *fs)
+bool union_remove_branch_finish(struct unionfs *fs)
 {
 	struct branch *branch;
 	bool left = false;
@@ -172,19 +172,20 @@ bool live_remove_finish(struct unionfs *fs)
 		branch = fs->branches.items[i];
 		if (!atomic_load(&branch->to_close))
 			continue;
-		if (pthread_mutex_trylock(&fs->live) != 0)
+		if (pthread_mutex_trylock(&fs->branch_changes) != 0)
 			return true;
 		if (migrate_lock_drain(&fs->migrate_lock, FINISH_PATIENCE_MS) <
 		    0)
 			left = true;
 		else if (atomic_exchange(&branch->to_close, false))
 			leave_branch(fs, branch);
-		pthread_mutex_unlock(&fs->live);
+		pthread_mutex_unlock(&fs->branch_changes);
 	}
 	return left;
 }
 
-int live_remove(struct unionfs *fs, struct branch *branch, struct error *err)
+int union_remove_branch(struct unionfs *fs, struct branch *branch,
+			struct error *err)
 {
 	const unsigned closed = BRANCH_NC | BRANCH_DRAINING;
 	/* From here on nothing new gets there. */

@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "base/cleanup.h"
-#include "union/live/live_remove.h"
+#include "union/live/remove_branch.h"
 
 #include <cmocka.h>
 
@@ -26,13 +26,13 @@ static void a_branch_is_closed_when_the_last_who_used_it_has_ended(void **state)
 	branch.root_fd = open("/", O_PATH | O_CLOEXEC);
 	assert_true(branch.root_fd >= 0);
 	pass = migrate_lock_enter(&fs.migrate_lock, request, 1);
-	assert_true(live_remove_finish(&fs));
-	assert_true(live_remove_finish(&fs));
+	assert_true(union_remove_branch_finish(&fs));
+	assert_true(union_remove_branch_finish(&fs));
 	assert_true(fcntl(branch.root_fd, F_GETFD) >= 0);
 	migrate_lock_leave(&fs.migrate_lock, pass);
-	assert_false(live_remove_finish(&fs));
+	assert_false(union_remove_branch_finish(&fs));
 	assert_int_equal(branch.root_fd, -1);
-	assert_false(live_remove_finish(&fs));
+	assert_false(union_remove_branch_finish(&fs));
 	migrate_lock_done(&fs.migrate_lock);
 }
 

@@ -5,8 +5,8 @@
  * name as absent, a listing, attributes) is taken back where the branch makes
  * it untrue.
  */
-#ifndef UNION_LIVE_ADD_H
-#define UNION_LIVE_ADD_H
+#ifndef UNION_ADD_BRANCH_H
+#define UNION_ADD_BRANCH_H
 
 #include "union/config/branch_spec.h"
 #include "union/view/unionfs.h"
@@ -30,8 +30,8 @@
  * After any other error the branch is there, but part of what it holds may not
  * be seen; adding it once more goes on.
  */
-int live_add(struct unionfs *fs, const char *mountpoint,
-	     const struct branch_spec *spec, unsigned *ret_id,
-	     struct error *err);
+int union_add_branch(struct unionfs *fs, const char *mountpoint,
+		     const struct branch_spec *spec, unsigned *ret_id,
+		     struct error *err);
 
 #endif

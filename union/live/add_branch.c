@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "union/live/live_add.h"
+#include "union/live/add_branch.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -167,9 +167,9 @@ static int check_flags(const struct branch *branch,
 			 branch->path, branch_spec_format(text, has, min_free));
 }
 
-int live_add(struct unionfs *fs, const char *mountpoint,
-	     const struct branch_spec *spec, unsigned *ret_id,
-	     struct error *err)
+int union_add_branch(struct unionfs *fs, const char *mountpoint,
+		     const struct branch_spec *spec, unsigned *ret_id,
+		     struct error *err)
 {
 	struct branch_spec wanted = *spec;
 	struct branch *branch = branch_find(&fs->branches, spec->path);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Mode, locality and minimum of a branch, changed while it is used. */
-#ifndef UNION_LIVE_SET_H
-#define UNION_LIVE_SET_H
+#ifndef UNION_SET_BRANCH_H
+#define UNION_SET_BRANCH_H
 
 #include "union/config/branch_spec.h"
 #include "union/view/unionfs.h"
@@ -13,7 +13,7 @@
  * branch is being drained, or has renames to finish that a crash left while it
  * was read-only.
  */
-int live_set(struct branch *branch, const struct branch_spec *spec,
-	     struct error *err);
+int union_set_branch(struct branch *branch, const struct branch_spec *spec,
+		     struct error *err);
 
 #endif
