@@ -14,20 +14,21 @@ void orphan_begin(struct unionfs *fs, const struct hit *hit, const char *name,
 	auto_close int fd = -1;
 
 	ret->branch = hit->dir->branch;
-	ret->buried = (struct orphan_fd){.fd = -1};
+	ret->orphan = (struct orphan_fd){.fd = -1};
 	if (S_ISDIR(hit->st.st_mode) || hit->st.st_nlink > 1)
 		return;
 	fd = openat(hit->fd->fd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
 	if (fd >= 0 && handle_get(fd, "", &ret->handle) == 0)
-		ret->buried = orphan_inode_open(&fs->nodes, take_fd(&fd));
+		ret->orphan = orphan_inode_open(&fs->nodes, take_fd(&fd));
 }
 
-void orphan_end(struct unionfs *fs, struct orphan *bury, bool removed)
+void orphan_end(struct unionfs *fs, struct orphan *orphan, bool removed)
 {
-	if (removed && bury->buried.fd >= 0) {
-		ino_preserve_end(&fs->branches, bury->branch, bury->buried.fd);
-		orphan_inode_add(&fs->nodes, bury->branch, &bury->handle,
-				 &bury->buried);
+	if (removed && orphan->orphan.fd >= 0) {
+		ino_preserve_end(&fs->branches, orphan->branch,
+				 orphan->orphan.fd);
+		orphan_inode_add(&fs->nodes, orphan->branch, &orphan->handle,
+				 &orphan->orphan);
 	}
-	orphan_inode_done(&bury->buried);
+	orphan_inode_done(&orphan->orphan);
 }

@@ -12,7 +12,7 @@
 
 struct orphan {
 	unsigned branch;
-	struct orphan_fd buried; /* none: it is not the last name */
+	struct orphan_fd orphan; /* none: it is not the last name */
 	struct handle handle;
 };
 
@@ -21,6 +21,6 @@ void orphan_begin(struct unionfs *fs, const struct hit *hit, const char *name,
 		  struct orphan *ret);
 
 /* End it: the file has gone; @removed false: it has not. */
-void orphan_end(struct unionfs *fs, struct orphan *bury, bool removed);
+void orphan_end(struct unionfs *fs, struct orphan *orphan, bool removed);
 
 #endif

@@ -11,7 +11,7 @@
 #include "union/branch/submount.h"
 #include "union/change/act_as.h"
 #include "union/change/clone_dir.h"
-#include "union/node/naming.h"
+#include "union/node/names_change.h"
 #include "union/sys/immutable.h"
 #include "union/view/branch_stats.h"
 #include "union/view/name_filter.h"
@@ -63,7 +63,7 @@ static int make_on(struct unionfs *fs, struct request *request,
 		return r;
 	if (what->name)
 		name_filter_add(fs, parent, what->name, id);
-	naming_begin(parent);
+	names_change_begin(parent);
 	act_as_caller(request);
 	do
 		r = what->make(what->context, dir->fd);
@@ -72,7 +72,7 @@ static int make_on(struct unionfs *fs, struct request *request,
 	if ((r == -EEXIST || r == -EISDIR) && what->name &&
 	    submount_is_on(dir->fd, what->name))
 		r = -EBUSY; /* it is absent all the same */
-	naming_end(parent, what->name && r >= 0);
+	names_change_end(parent, what->name && r >= 0);
 	if (r < 0 && what->name && branch_usable(id) &&
 	    (!branch_is_failure(r) || is_absent(dir->fd, what->name)))
 		name_filter_remove(fs, parent, what->name, id);
@@ -93,14 +93,14 @@ int place_new(struct unionfs *fs, struct request *request, struct node *parent,
 	      const struct to_place *what, struct placed *ret)
 {
 	const struct policy_branch *branch;
-	struct branch_stats survey;
+	struct branch_stats stats;
 	int r = branch_any_doubted() ? -EIO : -EROFS;
 	bool next = true;
 
-	branch_stats_begin(&survey, fs, parent,
+	branch_stats_begin(&stats, fs, parent,
 			   policy_of(&fs->policies, what->function));
-	branch_stats_filter(&survey);
-	while (next && (branch = branch_stats_next(&survey, fs, parent))) {
+	branch_stats_filter(&stats);
+	while (next && (branch = branch_stats_next(&stats, fs, parent))) {
 		r = make_on(fs, request, parent, what, branch->id, ret, &next);
 		if (r < 0)
 			branch_space_changed(fs->branches.items[branch->id]);
@@ -113,14 +113,14 @@ void place_everywhere(struct unionfs *fs, const struct node *parent,
 {
 	const struct policy *policy = policy_of(&fs->policies, POLICY_MKDIR);
 	const struct policy_branch *branch;
-	struct branch_stats survey;
+	struct branch_stats stats;
 	struct dir_fd *dir;
 
 	if (policy->choice != POLICY_ALL)
 		return;
-	branch_stats_begin(&survey, fs, parent, policy);
-	branch_stats_filter(&survey);
-	while ((branch = branch_stats_next(&survey, fs, parent))) {
+	branch_stats_begin(&stats, fs, parent, policy);
+	branch_stats_filter(&stats);
+	while ((branch = branch_stats_next(&stats, fs, parent))) {
 		if (!policy_has_room(branch) ||
 		    (policy->scope == POLICY_EXISTING && !branch->has_parent))
 			continue;

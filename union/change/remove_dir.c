@@ -14,7 +14,7 @@
 #include "union/change/hidden_files.h"
 #include "union/change/replay.h"
 #include "union/node/dir_attr_lock.h"
-#include "union/node/naming.h"
+#include "union/node/names_change.h"
 #include "union/sys/empty_dir.h"
 #include "union/sys/immutable.h"
 #include "union/view/name_filter.h"
@@ -35,25 +35,25 @@ int remove_dir_check(const struct hit *hits, int count, const char *name)
 static int remove_dir_copy(struct unionfs *fs, const struct hit *hit,
 			   const char *name, bool last)
 {
-	struct orphan_fd buried;
+	struct orphan_fd orphan;
 	struct handle handle;
 	int r = handle_get(hit->fd->fd, name, &handle);
 
 	if (r < 0)
 		return r;
-	buried = orphan_inode_open(&fs->nodes,
+	orphan = orphan_inode_open(&fs->nodes,
 				   openat(hit->fd->fd, name, OPEN_REMOVED));
-	naming_begin(copy_node(hit->dir));
+	names_change_begin(copy_node(hit->dir));
 	r = unlinkat(hit->fd->fd, name, AT_REMOVEDIR) < 0 ? -errno : 0;
-	naming_end(copy_node(hit->dir), r == 0);
+	names_change_end(copy_node(hit->dir), r == 0);
 	if (r < 0) {
-		orphan_inode_done(&buried);
+		orphan_inode_done(&orphan);
 		return branch_report(branch_of(fs, hit->dir), r);
 	}
 	name_filter_remove(fs, copy_node(hit->dir), name, hit->dir->branch);
 	if (last)
-		ino_preserve_end_dir(&fs->branches, buried.fd);
-	node_copy_gone(&fs->nodes, hit->dir->branch, &handle, &buried);
+		ino_preserve_end_dir(&fs->branches, orphan.fd);
+	node_copy_gone(&fs->nodes, hit->dir->branch, &handle, &orphan);
 	return 0;
 }
 

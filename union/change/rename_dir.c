@@ -14,7 +14,7 @@
 #include "union/change/remove_dir.h"
 #include "union/change/rename.h"
 #include "union/change/rename_parts.h"
-#include "union/node/naming.h"
+#include "union/node/names_change.h"
 #include "union/sys/immutable.h"
 #include "union/view/name_filter.h"
 #include "union/view/preserve_mtime.h"
@@ -24,7 +24,7 @@
 struct target {
 	unsigned branch;
 	struct handle handle;
-	struct orphan_fd buried;
+	struct orphan_fd orphan;
 };
 
 /* A rename of all copies. */
@@ -87,7 +87,7 @@ static int add_target(struct parts *p, const struct hit *hit)
 	if (r < 0)
 		return r;
 	target->branch = hit->dir->branch;
-	target->buried = orphan_inode_open(
+	target->orphan = orphan_inode_open(
 		&m->fs->nodes,
 		openat(hit->fd->fd, m->to_name,
 		       O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
@@ -145,15 +145,15 @@ static void end_targets(struct parts *p, bool gone)
 	for (i = p->gone_count - 1; i >= 0; i--) {
 		target = &p->targets[i];
 		if (!gone) {
-			orphan_inode_done(&target->buried);
+			orphan_inode_done(&target->orphan);
 			continue;
 		}
 		name_filter_remove(fs, p->m->to_dir, p->m->to_name,
 				   target->branch);
 		if (i == 0)
-			ino_preserve_end_dir(&fs->branches, target->buried.fd);
+			ino_preserve_end_dir(&fs->branches, target->orphan.fd);
 		node_copy_gone(&fs->nodes, target->branch, &target->handle,
-			       &target->buried);
+			       &target->orphan);
 	}
 }
 
@@ -175,11 +175,11 @@ static int do_dir_parts(struct parts *p)
 
 	subdirs_begin(m->fs, m->from_dir);
 	subdirs_begin(m->fs, m->to_dir);
-	naming_begin(m->from_dir);
-	naming_begin(m->to_dir);
+	names_change_begin(m->from_dir);
+	names_change_begin(m->to_dir);
 	r = rename_parts_do(p->parts, p->count, p->gone, p->gone_count);
-	naming_end(m->to_dir, r == 0);
-	naming_end(m->from_dir, r == 0);
+	names_change_end(m->to_dir, r == 0);
+	names_change_end(m->from_dir, r == 0);
 	subdirs_end(m->fs, m->from_dir, r == 0 ? -1 : 0);
 	subdirs_end(m->fs, m->to_dir, r == 0 && !m->to_count);
 	return r;

@@ -14,7 +14,7 @@
 #include "union/change/hidden_files.h"
 #include "union/change/rename.h"
 #include "union/change/rename_parts.h"
-#include "union/node/naming.h"
+#include "union/node/names_change.h"
 #include "union/view/name_filter.h"
 #include "union/view/subdirs.h"
 
@@ -106,11 +106,11 @@ static int do_exchange_parts(struct exchange *x)
 
 	subdirs_begin(m->fs, m->from_dir);
 	subdirs_begin(m->fs, m->to_dir);
-	naming_begin(m->from_dir);
-	naming_begin(m->to_dir);
+	names_change_begin(m->from_dir);
+	names_change_begin(m->to_dir);
 	r = rename_parts_do(x->parts, x->count, x->gone, x->gone_count);
-	naming_end(m->to_dir, r == 0);
-	naming_end(m->from_dir, r == 0);
+	names_change_end(m->to_dir, r == 0);
+	names_change_end(m->from_dir, r == 0);
 	subdirs_end(m->fs, m->from_dir, r == 0 ? -came : 0);
 	subdirs_end(m->fs, m->to_dir, r == 0 ? came : 0);
 	return r;

@@ -15,7 +15,7 @@ void lost_forget_note(struct node_table *table, const struct node *node)
 	struct lost_forget *bigger;
 
 	if (!node->known_before || !node->lookups ||
-	    atomic_load(&node->buried_fd) < 0)
+	    atomic_load(&node->orphan_fd) < 0)
 		return;
 	if (count == table->lost_size) {
 		bigger = reallocarray(table->lost, size, sizeof(*bigger));
@@ -95,14 +95,14 @@ static void lose_copies(struct node *node)
 void lost_forget_end(struct node_table *table, struct node *node,
 		     const struct lost_forget *lost)
 {
-	struct orphan_fd buried = {.fd = -1};
+	struct orphan_fd orphan = {.fd = -1};
 
 	pthread_mutex_lock(&table->lock);
 	if (node->lookups == lost->lookups && node->holds == 1) {
 		lose_copies(node);
-		buried.fd = atomic_exchange(&node->buried_fd, -1);
-		buried.token = atomic_exchange(&node->buried_token, 0);
+		orphan.fd = atomic_exchange(&node->orphan_fd, -1);
+		orphan.token = atomic_exchange(&node->orphan_token, 0);
 	}
 	pthread_mutex_unlock(&table->lock);
-	orphan_inode_done(&buried);
+	orphan_inode_done(&orphan);
 }

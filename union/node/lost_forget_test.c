@@ -56,12 +56,12 @@ static int done(void **unused)
 }
 
 /* Remove the file; returns the descriptor that is kept. */
-static int bury(const struct node_found *found)
+static int make_orphan(const struct node_found *found)
 {
-	struct orphan_fd buried = {.fd = open("/dev/null", O_PATH | O_CLOEXEC)};
-	int fd = buried.fd;
+	struct orphan_fd orphan = {.fd = open("/dev/null", O_PATH | O_CLOEXEC)};
+	int fd = orphan.fd;
 
-	orphan_inode_add(&table, found->branch, &found->handle, &buried);
+	orphan_inode_add(&table, found->branch, &found->handle, &orphan);
 	return fd;
 }
 
@@ -97,7 +97,7 @@ static void what_is_removed_later_is_let_go(void **unused)
 {
 	uint64_t id = look_up(S_IFREG, &file)->id;
 	struct lost_forget lost;
-	int fd = bury(&file);
+	int fd = make_orphan(&file);
 
 	(void)unused;
 	assert_false(lost_forget_any(&table));
@@ -107,7 +107,7 @@ static void what_is_removed_later_is_let_go(void **unused)
 	end(&lost);
 	assert_false(is_open(fd));
 	assert_null(node_first(node_get(&table, id)));
-	assert_int_equal(state.nodes[id].buried_token, 0);
+	assert_int_equal(state.nodes[id].orphan_token, 0);
 	/* The FORGET that was not lost but late. */
 	node_forget(&table, id, LOOKUPS);
 	assert_null(node_get(&table, id));
@@ -117,7 +117,7 @@ static void what_is_removed_later_is_let_go(void **unused)
 static void what_was_removed_before_is_let_go(void **unused)
 {
 	struct lost_forget lost;
-	int fd = bury(&file);
+	int fd = make_orphan(&file);
 
 	(void)unused;
 	lost_forget_note_all(&table);
@@ -130,7 +130,7 @@ static void what_the_kernel_was_told_of_since_stays(void **unused)
 {
 	const struct node *node = look_up(S_IFREG, &file);
 	struct lost_forget lost;
-	int fd = bury(&file);
+	int fd = make_orphan(&file);
 
 	(void)unused;
 	node_forget(&table, node->id, 1);
@@ -148,7 +148,7 @@ static void what_has_its_id_now_stays(void **unused)
 	struct lost_forget lost;
 
 	(void)unused;
-	(void)bury(&file);
+	(void)make_orphan(&file);
 	node_forget(&table, id, 1);
 	lost = take_one();
 	node_forget(&table, id, LOOKUPS);
@@ -161,7 +161,7 @@ static void what_is_open_or_held_stays(void **unused)
 {
 	struct node *node = look_up(S_IFREG, &file);
 	struct lost_forget lost;
-	int fd = bury(&file);
+	int fd = make_orphan(&file);
 
 	(void)unused;
 	node_forget(&table, node->id, 1);
@@ -185,7 +185,7 @@ static void nothing_of_this_server_is_noted(void **unused)
 
 	(void)unused;
 	(void)look_up(S_IFREG, &other);
-	(void)bury(&other);
+	(void)make_orphan(&other);
 	node_forget(&table, id, 1);
 	assert_false(lost_forget_any(&table));
 }

@@ -89,8 +89,8 @@ static int add_node_copy(struct node_table *table, struct node *node,
 void node_free(struct node_table *table, struct node *node)
 {
 	struct copy *copy = node_copies(node), *next;
-	struct orphan_fd buried = {atomic_load(&node->buried_fd),
-				   atomic_load(&node->buried_token)};
+	struct orphan_fd orphan = {atomic_load(&node->orphan_fd),
+				   atomic_load(&node->orphan_token)};
 
 	/* The generation goes first: then there are no copies either. */
 	atomic_store(&node->generation, 0);
@@ -102,7 +102,7 @@ void node_free(struct node_table *table, struct node *node)
 		copy_slot_give(table, copy);
 	}
 	node_slot_give(table, node);
-	orphan_inode_done(&buried);
+	orphan_inode_done(&orphan);
 	table->nodes--;
 }
 
@@ -118,7 +118,7 @@ static struct node *new_node(struct node_table *table, mode_t type,
 	node->ino = ino;
 	if (S_ISDIR(type))
 		node_dir(node)->subdirs = -1;
-	atomic_store(&node->buried_fd, -1);
+	atomic_store(&node->orphan_fd, -1);
 	table->nodes++;
 	return node;
 }
@@ -309,21 +309,21 @@ static bool is_last(struct copy *copy)
 }
 
 void node_copy_gone(struct node_table *table, unsigned branch,
-		    const struct handle *handle, struct orphan_fd *buried)
+		    const struct handle *handle, struct orphan_fd *orphan)
 {
 	struct copy *copy;
 
 	pthread_mutex_lock(&table->lock);
 	copy = node_index_find(table, branch, handle);
 	if (copy) {
-		/* This comes first, so that a node has a copy or @buried. */
-		if (buried && is_last(copy))
-			orphan_inode_take(copy_node(copy), buried);
+		/* This comes first, so that a node has a copy or @orphan. */
+		if (orphan && is_last(copy))
+			orphan_inode_take(copy_node(copy), orphan);
 		copy_lose(copy);
 	}
 	pthread_mutex_unlock(&table->lock);
-	if (buried)
-		orphan_inode_done(buried);
+	if (orphan)
+		orphan_inode_done(orphan);
 }
 
 int node_move(struct node_table *table, struct node *node, unsigned from_branch,
@@ -443,11 +443,11 @@ void node_unlock(struct node_table *table, const struct node *node)
 /* Let go of a removed file; the rest is the next server's. */
 static void drop_hold(struct node_table *table, struct node *node)
 {
-	struct orphan_fd buried = {atomic_exchange(&node->buried_fd, -1),
-				   atomic_load(&node->buried_token)};
+	struct orphan_fd orphan = {atomic_exchange(&node->orphan_fd, -1),
+				   atomic_load(&node->orphan_token)};
 
 	node_drop_kept(table, node);
-	orphan_inode_done(&buried);
+	orphan_inode_done(&orphan);
 }
 
 void node_table_done(struct node_table *table)

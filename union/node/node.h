@@ -154,18 +154,18 @@ struct node *node_hold(struct node_table *table, unsigned branch,
 /*
  * Note that this copy was removed from its branch, if it is known at all.
  *
- * @buried  of the copy; taken; or NULL. It serves users of the directory, if
+ * @orphan  of the copy; taken; or NULL. It serves users of the directory, if
  *          that was its last copy.
  */
 void node_copy_gone(struct node_table *table, unsigned branch,
-		    const struct handle *handle, struct orphan_fd *buried);
+		    const struct handle *handle, struct orphan_fd *orphan);
 
 /*
  * Note that the file with this copy, if it is known at all, lost its last
- * name. Takes @buried, so that its inode stays as long as the node.
+ * name. Takes @orphan, so that its inode stays as long as the node.
  */
 void orphan_inode_add(struct node_table *table, unsigned branch,
-		      const struct handle *handle, struct orphan_fd *buried);
+		      const struct handle *handle, struct orphan_fd *orphan);
 
 /*
  * Note that the copy @handle on @branch, if it is known at all, had a change
@@ -220,7 +220,7 @@ void node_drop_asleep(struct node_table *table, unsigned branch);
 
 /* Keep @fd (-1: none) as the table is left to the next server; takes @fd. */
 struct orphan_fd orphan_inode_open(struct node_table *table, int fd);
-void orphan_inode_done(struct orphan_fd *buried);
+void orphan_inode_done(struct orphan_fd *orphan);
 
 /* Give back @count lookups; too many are taken as all of them. */
 void node_forget(struct node_table *table, uint64_t id, uint64_t count);

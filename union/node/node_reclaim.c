@@ -48,7 +48,7 @@ static bool keep_forgotten(struct node_table *table, struct node *node)
 	struct forgotten_node oldest;
 	struct node *other;
 
-	if (!table->forgotten.max || atomic_load(&node->buried_fd) >= 0 ||
+	if (!table->forgotten.max || atomic_load(&node->orphan_fd) >= 0 ||
 	    !copy_there(node_copies(node)))
 		return false;
 	if (node->in_ring) {

@@ -32,10 +32,10 @@ static void begin_file(struct node *node)
 /* Begin the members that are "ours"; copies come later. */
 static void begin_node(struct node *node)
 {
-	uint64_t token = atomic_load(&node->buried_token);
+	uint64_t token = atomic_load(&node->orphan_token);
 
 	atomic_store(&node->copies, 0);
-	atomic_store(&node->buried_fd, token ? fd_store_take(token) : -1);
+	atomic_store(&node->orphan_fd, token ? fd_store_take(token) : -1);
 	node->holds = 0;
 	node->in_ring = false;
 	node->known_before = true;

@@ -275,12 +275,12 @@ static void a_removed_directory_keeps_a_descriptor_of_its_last_copy(
 
 	(void)state;
 	assert_int_equal(node_intern(&table, S_IFDIR, 5, found, 2, &node), 0);
-	assert_int_equal(atomic_load(&node->buried_fd), -1);
+	assert_int_equal(atomic_load(&node->orphan_fd), -1);
 	node_copy_gone(&table, 3, &found[1].handle, &two);
-	assert_int_equal(atomic_load(&node->buried_fd), -1);
+	assert_int_equal(atomic_load(&node->orphan_fd), -1);
 	assert_int_equal(fcntl(second, F_GETFD), -1);
 	node_copy_gone(&table, 1, &found[0].handle, &one);
-	assert_int_equal(atomic_load(&node->buried_fd), first);
+	assert_int_equal(atomic_load(&node->orphan_fd), first);
 }
 
 static void a_copy_is_taken_over_where_others_change_the_branches(void **state)

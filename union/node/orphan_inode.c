@@ -8,41 +8,41 @@
 
 struct orphan_fd orphan_inode_open(struct node_table *table, int fd)
 {
-	struct orphan_fd buried = {.fd = fd};
+	struct orphan_fd orphan = {.fd = fd};
 
 	if (fd >= 0 && fd_store_is_on()) {
-		buried.token = state_new_token(table->state);
-		fd_store_fd(buried.token, fd);
+		orphan.token = state_new_token(table->state);
+		fd_store_fd(orphan.token, fd);
 	}
-	return buried;
+	return orphan;
 }
 
-void orphan_inode_done(struct orphan_fd *buried)
+void orphan_inode_done(struct orphan_fd *orphan)
 {
-	if (buried->token)
-		fd_store_drop(buried->token);
-	fd_close(buried->fd);
-	*buried = (struct orphan_fd){.fd = -1};
+	if (orphan->token)
+		fd_store_drop(orphan->token);
+	fd_close(orphan->fd);
+	*orphan = (struct orphan_fd){.fd = -1};
 }
 
-void orphan_inode_take(struct node *node, struct orphan_fd *buried)
+void orphan_inode_take(struct node *node, struct orphan_fd *orphan)
 {
-	if (buried->fd < 0 || atomic_load(&node->buried_fd) >= 0)
+	if (orphan->fd < 0 || atomic_load(&node->orphan_fd) >= 0)
 		return;
-	atomic_store(&node->buried_token, buried->token);
-	atomic_store(&node->buried_fd, buried->fd);
-	*buried = (struct orphan_fd){.fd = -1};
+	atomic_store(&node->orphan_token, orphan->token);
+	atomic_store(&node->orphan_fd, orphan->fd);
+	*orphan = (struct orphan_fd){.fd = -1};
 }
 
 void orphan_inode_add(struct node_table *table, unsigned branch,
-		      const struct handle *handle, struct orphan_fd *buried)
+		      const struct handle *handle, struct orphan_fd *orphan)
 {
 	struct copy *copy;
 
 	pthread_mutex_lock(&table->lock);
 	copy = node_index_find(table, branch, handle);
 	if (copy)
-		orphan_inode_take(copy_node(copy), buried);
+		orphan_inode_take(copy_node(copy), orphan);
 	pthread_mutex_unlock(&table->lock);
-	orphan_inode_done(buried);
+	orphan_inode_done(orphan);
 }

@@ -8,7 +8,7 @@
 
 #include "union/node/node.h"
 
-/* Give @buried to @node, unless it has one. The table's lock is held. */
-void orphan_inode_take(struct node *node, struct orphan_fd *buried);
+/* Give @orphan to @node, unless it has one. The table's lock is held. */
+void orphan_inode_take(struct node *node, struct orphan_fd *orphan);
 
 #endif

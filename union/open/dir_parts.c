@@ -32,7 +32,7 @@ static int open_part(struct unionfs *fs, const struct dir *dir,
 /* Open a directory that was removed: the kernel lists nothing in it. */
 static int open_buried(const struct node *node, struct dir *dir)
 {
-	int fd = atomic_load(&node->buried_fd);
+	int fd = atomic_load(&node->orphan_fd);
 
 	if (fd >= 0)
 		fd = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -208,13 +208,13 @@ static struct json_object *next_json(struct unionfs *fs, const struct node *dir,
 {
 	struct json_object *list = json_object_new_array(), *one;
 	const struct policy_branch *branch;
-	struct branch_stats all, survey;
+	struct branch_stats all, stats;
 	unsigned i, order = 0;
 
 	branch_stats_begin(&all, fs, dir, policy);
-	branch_stats_begin(&survey, fs, dir, policy);
-	branch_stats_filter(&survey);
-	while ((branch = branch_stats_next(&survey, fs, dir))) {
+	branch_stats_begin(&stats, fs, dir, policy);
+	branch_stats_filter(&stats);
+	while ((branch = branch_stats_next(&stats, fs, dir))) {
 		one = explain_branch(fs, policy, branch);
 		json_add(one, "order", json_object_new_int((int)++order));
 		(void)json_object_array_add(list, one);

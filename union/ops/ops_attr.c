@@ -364,7 +364,7 @@ static int set_dir(struct request *request, const struct node *node,
 	int r = first ? unionfs_writable(fs, first) : 0;
 
 	if (!first) {
-		r = atomic_load(&node->buried_fd);
+		r = atomic_load(&node->orphan_fd);
 		return r < 0 ? -ESTALE
 			     : set_attributes(request, r, -1, st, to_set);
 	}

@@ -15,7 +15,7 @@
 #include "union/change/place.h"
 #include "union/change/remove_dir.h"
 #include "union/change/replay.h"
-#include "union/node/naming.h"
+#include "union/node/names_change.h"
 #include "union/ops/ops.h"
 #include "union/state/reply_cache.h"
 #include "union/sys/immutable.h"
@@ -157,14 +157,14 @@ static int link_file(struct request *request, const struct node *node,
 		return r;
 	name_filter_add(fs, dir, name, copy->branch);
 	replay_note_absent(fs, request, dir, name);
-	naming_begin(dir);
+	names_change_begin(dir);
 	act_as_spender(request);
 	do
 		r = linkat(fd, "", into->fd, name, AT_EMPTY_PATH) < 0 ? -errno
 								      : 0;
 	while (act_as_unlimited(request, r));
 	act_as_root();
-	naming_end(dir, r == 0);
+	names_change_end(dir, r == 0);
 	if (r == -EEXIST && replay_is_linked(request, into->fd, name, &handle))
 		r = 0;
 	(void)branch_report(branch_of(fs, copy), r);
@@ -211,7 +211,7 @@ static int unlink_hits(struct unionfs *fs, struct request *request,
 {
 	bool all = policy_of(&fs->policies, POLICY_UNLINK)->choice ==
 		   POLICY_ALL;
-	struct orphan bury;
+	struct orphan orphan;
 	int i, r = 0;
 
 	if (S_ISDIR(hits[0].st.st_mode))
@@ -224,14 +224,14 @@ static int unlink_hits(struct unionfs *fs, struct request *request,
 	if (r < 0)
 		return r;
 	replay_note_hit(request, &hits[0], name);
-	orphan_begin(fs, &hits[0], name, &bury);
-	naming_begin(copy_node(hits[0].dir));
+	orphan_begin(fs, &hits[0], name, &orphan);
+	names_change_begin(copy_node(hits[0].dir));
 	for (i = all ? count - 1 : 0; i >= 0 && r == 0; i--)
 		if (!S_ISDIR(hits[i].st.st_mode))
 			r = unlink_one(fs, &hits[i], name);
 	subdirs_uncover(fs, copy_node(hits[0].dir), hits, count);
-	naming_end(copy_node(hits[0].dir), r == 0);
-	orphan_end(fs, &bury, r == 0);
+	names_change_end(copy_node(hits[0].dir), r == 0);
+	orphan_end(fs, &orphan, r == 0);
 	return r;
 }
 

@@ -148,15 +148,15 @@ static int place_file(struct unionfs *fs, struct request *request,
 static void keep_unnamed(struct unionfs *fs, const struct node *node)
 {
 	struct copy *copy = node_first(node);
-	struct orphan_fd buried;
+	struct orphan_fd orphan;
 	struct handle handle;
 
 	if (!fs->state || !copy)
 		return;
 	handle = copy_handle(copy);
-	buried = orphan_inode_open(&fs->nodes,
+	orphan = orphan_inode_open(&fs->nodes,
 				   unionfs_open_copy(fs, copy, O_PATH));
-	orphan_inode_add(&fs->nodes, copy->branch, &handle, &buried);
+	orphan_inode_add(&fs->nodes, copy->branch, &handle, &orphan);
 }
 
 /* Give the new file a node and an open file: it is the union's now. */

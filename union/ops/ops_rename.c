@@ -19,7 +19,7 @@
 #include "union/change/rename.h"
 #include "union/change/rename_parts.h"
 #include "union/change/replay.h"
-#include "union/node/naming.h"
+#include "union/node/names_change.h"
 #include "union/ops/ops.h"
 #include "union/state/reply_cache.h"
 #include "union/view/lookup.h"
@@ -137,16 +137,16 @@ static int replace_elsewhere(const struct rename_args *m, int into_fd)
 static int rename_seen(const struct rename_args *m, int into_fd)
 {
 	const struct hit *from = &m->from[0];
-	struct orphan bury = {.buried.fd = -1};
+	struct orphan orphan = {.orphan.fd = -1};
 	int r = 0;
 
 	if (m->to_count)
-		orphan_begin(m->fs, &m->to[0], m->to_name, &bury);
+		orphan_begin(m->fs, &m->to[0], m->to_name, &orphan);
 	if (m->to_count && m->to[0].dir->branch != from->dir->branch)
 		r = replace_elsewhere(m, into_fd);
 	else if (renameat(from->fd->fd, m->from_name, into_fd, m->to_name) < 0)
 		r = branch_report(branch_of(m->fs, from->dir), -errno);
-	orphan_end(m->fs, &bury, r == 0);
+	orphan_end(m->fs, &orphan, r == 0);
 	return r;
 }
 
@@ -222,13 +222,13 @@ static int rename_found(const struct rename_args *m)
 	if (has_copies(m))
 		return m->flags & RENAME_EXCHANGE ? rename_exchange(m)
 						  : rename_dir(m);
-	naming_begin(m->from_dir);
-	naming_begin(m->to_dir);
+	names_change_begin(m->from_dir);
+	names_change_begin(m->to_dir);
 	r = rename_file(m);
 	subdirs_uncover(m->fs, m->from_dir, m->from, m->from_count);
 	subdirs_uncover(m->fs, m->to_dir, m->to, m->to_count);
-	naming_end(m->to_dir, r == 0);
-	naming_end(m->from_dir, r == 0);
+	names_change_end(m->to_dir, r == 0);
+	names_change_end(m->from_dir, r == 0);
 	if (r == 0)
 		forget_file_names(m);
 	return r;

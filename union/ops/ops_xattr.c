@@ -69,9 +69,9 @@ static void place_done(struct place_of_xattr *place)
 }
 
 /* Find the attributes of a directory that was removed and is still in use. */
-static int buried_place(const struct node *node, struct place_of_xattr *ret)
+static int orphan_place(const struct node *node, struct place_of_xattr *ret)
 {
-	int fd = atomic_load(&node->buried_fd);
+	int fd = atomic_load(&node->orphan_fd);
 
 	if (fd < 0)
 		return -ESTALE;
@@ -88,7 +88,7 @@ static int shown_place(struct unionfs *fs, const struct node *node,
 	struct copy *copy = node_first(node);
 
 	return copy ? copy_place(fs, copy, S_ISDIR(node->type), ret)
-		    : buried_place(node, ret);
+		    : orphan_place(node, ret);
 }
 
 static ssize_t get_value(struct unionfs *fs, const struct node *node,
@@ -193,7 +193,7 @@ static int change_all_copies(struct unionfs *fs, const struct node *node,
 	struct place_of_xattr place;
 	struct dir_change all;
 	int r = first ? unionfs_writable(fs, first)
-		      : buried_place(node, &place);
+		      : orphan_place(node, &place);
 
 	if (!first)
 		return r < 0 ? r : change_first_at(place.path, change);

@@ -242,7 +242,7 @@ int handover_settings(struct unionfs *fs, struct error *err)
  */
 static void adopt_fd(struct unionfs *fs, uint64_t token, int fd)
 {
-	struct orphan_fd buried = {.fd = fd, .token = token};
+	struct orphan_fd orphan = {.fd = fd, .token = token};
 	const struct branch *branch;
 	struct handle handle;
 	struct stat st;
@@ -250,16 +250,16 @@ static void adopt_fd(struct unionfs *fs, uint64_t token, int fd)
 
 	if (fstat(fd, &st) == 0 && st.st_nlink == 0 &&
 	    handle_get(fd, "", &handle) == 0) {
-		for (i = 0; i < fs->branches.count && buried.fd >= 0; i++) {
+		for (i = 0; i < fs->branches.count && orphan.fd >= 0; i++) {
 			branch = fs->branches.items[i];
 			if (branch->device != st.st_dev)
 				continue;
 			if (node_has(&fs->nodes, i, &handle))
 				orphan_inode_add(&fs->nodes, i, &handle,
-						 &buried);
+						 &orphan);
 		}
 	}
-	orphan_inode_done(&buried);
+	orphan_inode_done(&orphan);
 }
 
 /*

@@ -27,7 +27,7 @@ static bool save_node(const struct node *node, struct saved_node *ret)
 {
 	const struct copy *copy = node ? node_first(node) : NULL;
 
-	if (!copy || atomic_load(&node->buried_fd) >= 0)
+	if (!copy || atomic_load(&node->orphan_fd) >= 0)
 		return false;
 	memset(ret, 0, sizeof(*ret));
 	ret->generation = node->generation;

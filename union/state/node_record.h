@@ -58,8 +58,9 @@ struct node_dir {
 	 * not be found; 0: never. */
 	atomic_uint doubt;
 	/*
-	 * Ours, all that follow. See naming.h: the number of changes of names
-	 * in it, and of threads that change names now (so it fits a short).
+	 * Ours, all that follow. See names_change.h: the number of changes of
+	 * names in it, and of threads that change names now (so it fits a
+	 * short).
 	 */
 	atomic_uint named;
 	atomic_ushort naming;
@@ -80,7 +81,7 @@ struct node {
 	/* Kept: the kernel's count, or less; the table's lock. */
 	_Atomic uint64_t lookups;
 	/* Kept: of the descriptor below, see fd_store.h; 0: it is not. */
-	_Atomic uint64_t buried_token;
+	_Atomic uint64_t orphan_token;
 	uint32_t id; /* constant: its place */
 	/* Ours: the first one, see node_copies(). Of one that is free: the id
 	 * of the next that is. */
@@ -91,7 +92,7 @@ struct node {
 	 * O_PATH; owned. -1: none. Set once, and taken when nobody knows the
 	 * node any more.
 	 */
-	atomic_int buried_fd;
+	atomic_int orphan_fd;
 	uint16_t type;        /* constant: S_IFMT bits */
 	bool in_ring;         /* ours: in the table's ring; the table's lock */
 	bool known_before;    /* ours: by an earlier server: lost_forget.h */
@@ -153,7 +154,7 @@ struct quiet_slot {
 	atomic_uint used; /* 0: the rest means nothing */
 	uint32_t branch;
 	uint64_t node, generation; /* 0: nobody knew it */
-	uint64_t mark;             /* naming_mark() of the node */
+	uint64_t mark;             /* names_change_mark() of the node */
 	struct timespec shown;     /* its change time */
 	struct timespec times[2];  /* access, modification */
 	struct handle handle;

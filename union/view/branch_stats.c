@@ -57,34 +57,34 @@ void branch_stats_branch(const struct unionfs *fs, struct branch *branch,
 	};
 }
 
-void branch_stats_begin(struct branch_stats *survey, struct unionfs *fs,
+void branch_stats_begin(struct branch_stats *stats, struct unionfs *fs,
 			const struct node *parent, const struct policy *policy)
 {
 	unsigned i, count = fs->branches.count;
 	int64_t now_ms = clock_ms();
 	struct copy *copy;
 
-	survey->policy = policy;
-	survey->rest = survey->branches;
-	survey->count = count;
-	survey->shared_known = false;
+	stats->policy = policy;
+	stats->rest = stats->branches;
+	stats->count = count;
+	stats->shared_known = false;
 	for (i = 0; i < count; i++)
 		branch_stats_branch(fs, fs->branches.items[i], now_ms,
-				    &survey->branches[i]);
+				    &stats->branches[i]);
 	for (copy = node_first(parent); copy; copy = copy_next(copy)) {
 		if (copy->branch >= count)
 			break; /* was added just now */
-		survey->branches[copy->branch].has_parent = true;
-		survey->branches[copy->branch].shared = UINT_MAX;
+		stats->branches[copy->branch].has_parent = true;
+		stats->branches[copy->branch].shared = UINT_MAX;
 		if (policy->choice == POLICY_NEWEST)
-			survey->branches[copy->branch].changed_ns = changed_ns(
+			stats->branches[copy->branch].changed_ns = changed_ns(
 				fs, copy);
 	}
 }
 
-void branch_stats_filter(struct branch_stats *survey)
+void branch_stats_filter(struct branch_stats *stats)
 {
-	survey->count = policy_filter(survey->rest, survey->count);
+	stats->count = policy_filter(stats->rest, stats->count);
 }
 
 /* Count the leading names of @path that are directories on the branch. */
@@ -110,7 +110,7 @@ static unsigned count_shared(const struct branch *branch, const char *path)
 }
 
 /* A parent whose path cannot be told shares nothing with other branches. */
-static void learn_shared(struct branch_stats *survey, struct unionfs *fs,
+static void learn_shared(struct branch_stats *stats, struct unionfs *fs,
 			 const struct node *parent)
 {
 	struct copy *copy = node_first(parent);
@@ -118,40 +118,40 @@ static void learn_shared(struct branch_stats *survey, struct unionfs *fs,
 	char path[PATH_MAX];
 	unsigned i;
 
-	survey->shared_known = true;
+	stats->shared_known = true;
 	if (!copy || unionfs_dir_fd(fs, copy, &dir) < 0 ||
 	    branch_path_of(branch_of(fs, copy), dir->fd, path) < 0)
 		return;
-	for (i = 0; i < survey->count; i++)
-		if (!survey->rest[i].has_parent)
-			survey->rest[i].shared = count_shared(
-				fs->branches.items[survey->rest[i].id], path);
+	for (i = 0; i < stats->count; i++)
+		if (!stats->rest[i].has_parent)
+			stats->rest[i].shared = count_shared(
+				fs->branches.items[stats->rest[i].id], path);
 }
 
 /* Is no branch left that has the directory itself, and room? */
-static bool needs_shared(const struct branch_stats *survey)
+static bool needs_shared(const struct branch_stats *stats)
 {
 	unsigned i;
 
-	if (survey->policy->scope != POLICY_SHARED || survey->shared_known)
+	if (stats->policy->scope != POLICY_SHARED || stats->shared_known)
 		return false;
-	for (i = 0; i < survey->count; i++)
-		if (survey->rest[i].has_parent &&
-		    policy_has_room(&survey->rest[i]))
+	for (i = 0; i < stats->count; i++)
+		if (stats->rest[i].has_parent &&
+		    policy_has_room(&stats->rest[i]))
 			return false;
 	return true;
 }
 
-const struct policy_branch *branch_stats_next(struct branch_stats *survey,
+const struct policy_branch *branch_stats_next(struct branch_stats *stats,
 					      struct unionfs *fs,
 					      const struct node *parent)
 {
-	if (!survey->count)
+	if (!stats->count)
 		return NULL;
-	if (needs_shared(survey))
-		learn_shared(survey, fs, parent);
-	policy_next(survey->policy, survey->rest, survey->count,
+	if (needs_shared(stats))
+		learn_shared(stats, fs, parent);
+	policy_next(stats->policy, stats->rest, stats->count,
 		    branch_stats_random());
-	survey->count--;
-	return survey->rest++;
+	stats->count--;
+	return stats->rest++;
 }

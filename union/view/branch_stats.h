@@ -20,12 +20,12 @@ struct branch_stats {
  * @parent. Branches where nothing may be made are there, too, until
  * branch_stats_filter() drops them.
  */
-void branch_stats_begin(struct branch_stats *survey, struct unionfs *fs,
+void branch_stats_begin(struct branch_stats *stats, struct unionfs *fs,
 			const struct node *parent, const struct policy *policy);
-void branch_stats_filter(struct branch_stats *survey);
+void branch_stats_filter(struct branch_stats *stats);
 
 /* Take the next branch to try; NULL: none is left. */
-const struct policy_branch *branch_stats_next(struct branch_stats *survey,
+const struct policy_branch *branch_stats_next(struct branch_stats *stats,
 					      struct unionfs *fs,
 					      const struct node *parent);
 

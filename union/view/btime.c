@@ -73,7 +73,7 @@ static bool earlier(const struct timespec *a, const struct timespec *b)
 static int birth_of_dir(struct unionfs *fs, struct node *node,
 			struct timespec *ret)
 {
-	int removed = atomic_load(&node->buried_fd);
+	int removed = atomic_load(&node->orphan_fd);
 	struct copy *copy = node_first(node);
 	struct timespec first = {0}, one = {0};
 	bool known = false;

@@ -8,7 +8,7 @@
 
 #include "base/cleanup.h"
 #include "union/branch/branch_health.h"
-#include "union/node/naming.h"
+#include "union/node/names_change.h"
 #include "union/state/state.h"
 #include "union/sys/attrs.h"
 
@@ -38,7 +38,7 @@ static const struct preserve_mtime *find_preserved(const struct node *node,
 	const struct preserve_mtime *other = begun;
 
 	while (other && (!is_preserved_on(other, branch, handle) ||
-			 (node && !naming_is_still(node, other->mark))))
+			 (node && !names_change_is_still(node, other->mark))))
 		other = other->next;
 	return other;
 }
@@ -62,7 +62,7 @@ static int read_times(struct unionfs *fs, const struct node *node, int fd,
 	const struct copy *copy = node ? node_copy_on(node, ret->branch) : NULL;
 	struct stat st;
 
-	ret->mark = node ? naming_mark(node) : 0;
+	ret->mark = node ? names_change_mark(node) : 0;
 	if (fstat(fd, &st) < 0)
 		return -errno;
 	ret->times[0] = st.st_atim;
@@ -203,7 +203,7 @@ static void hide_ctime_change(struct unionfs *fs, const struct node *node,
 	struct stat st;
 
 	while (fstat(fd, &st) == 0 && !time_equal(&st.st_ctim, &change.after)) {
-		if (node && !naming_is_still(node, quietly->mark)) {
+		if (node && !names_change_is_still(node, quietly->mark)) {
 			touch_ctime(fd);
 			return;
 		}
@@ -218,7 +218,7 @@ static void hide_ctime_change(struct unionfs *fs, const struct node *node,
 static void set_back(struct unionfs *fs, const struct node *node, int fd,
 		     const struct preserve_mtime *quietly)
 {
-	if (node && !naming_is_still(node, quietly->mark))
+	if (node && !names_change_is_still(node, quietly->mark))
 		return;
 	/* A wrong time is no harm. */
 	(void)utimensat(fd, "", quietly->times, AT_EMPTY_PATH);
@@ -282,7 +282,7 @@ static bool is_still(const struct state *state, const struct quiet_slot *slot)
 		return true;
 	return slot->node < atomic_load(&state->header->nodes_used) &&
 	       node->generation == slot->generation &&
-	       naming_is_still(node, slot->mark);
+	       names_change_is_still(node, slot->mark);
 }
 
 /* Get the next slot in use, after @slot (NULL: the first); NULL: none. */

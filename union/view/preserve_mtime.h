@@ -17,7 +17,7 @@ struct preserve_mtime {
 	struct handle handle;
 	struct timespec shown;    /* its change time */
 	struct timespec times[2]; /* access, modification */
-	uint64_t mark;            /* naming_mark() of the directory */
+	uint64_t mark;            /* names_change_mark() of the directory */
 	unsigned branch;
 	struct quiet_slot *slot;     /* NULL: there was none left */
 	struct preserve_mtime *next; /* of those that have begun */

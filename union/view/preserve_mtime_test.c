@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "union/node/naming.h"
+#include "union/node/names_change.h"
 #include "union/view/preserve_mtime.h"
 
 #include <cmocka.h>
@@ -163,9 +163,9 @@ static void what_a_user_changes_is_seen(void **state)
 
 	(void)state;
 	assert_int_equal(preserve_mtime_begin(&fs, 3, fd, &two[0]), 0);
-	naming_begin(node);
+	names_change_begin(node);
 	change();
-	naming_end(node, true);
+	names_change_end(node, true);
 	/* The second change finds the user's time, not that of before. */
 	assert_int_equal(preserve_mtime_begin(&fs, 3, fd, &two[1]), 0);
 	assert_true(two[1].times[1].tv_sec > 2000);

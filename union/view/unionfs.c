@@ -15,7 +15,7 @@
 #include "union/branch/branch_health.h"
 #include "union/branch/dir_fd.h"
 #include "union/branch/folding.h"
-#include "union/node/naming.h"
+#include "union/node/names_change.h"
 #include "union/state/state.h"
 #include "union/state/thread_branches.h"
 #include "union/sys/empty_dir.h"
@@ -216,7 +216,7 @@ static void merge_size(struct stat *into, const struct stat *one)
 /* Get the stat of a removed inode. */
 static int stat_buried(const struct node *node, struct stat *ret)
 {
-	int fd = atomic_load(&node->buried_fd);
+	int fd = atomic_load(&node->orphan_fd);
 
 	if (fd < 0)
 		return -ESTALE;
@@ -305,14 +305,15 @@ int unionfs_attr_open(struct unionfs *fs, const struct request *request,
 		      struct node *node, int fd, struct stat *ret,
 		      double *ret_timeout)
 {
-	uint64_t mark = naming_mark(node), subdirs = subdirs_mark(fs, node);
+	uint64_t mark = names_change_mark(node),
+		 subdirs = subdirs_mark(fs, node);
 	/* Before the stat: a writer that comes between is not missed. */
 	double timeout = unionfs_attr_timeout(fs, request, node);
 	int r = fd < 0 ? unionfs_stat(fs, node, ret)
 		       : stat_open(fs, node, fd, ret);
 
 	if (r == 0)
-		*ret_timeout = naming_is_still(node, mark) &&
+		*ret_timeout = names_change_is_still(node, mark) &&
 					       subdirs_mark(fs, node) == subdirs
 				       ? timeout
 				       : 0;

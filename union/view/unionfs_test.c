@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "union/branch/dir_fd.h"
-#include "union/node/naming.h"
+#include "union/node/names_change.h"
 #include "union/view/unionfs.h"
 
 #include <cmocka.h>
@@ -36,10 +36,10 @@ static void attributes_are_not_kept_of_a_directory_that_changes(void **state)
 			 0);
 	assert_int_equal(unionfs_attr(&fs, NULL, node, &st, &timeout), 0);
 	assert_true(timeout == 100);
-	naming_begin(node);
+	names_change_begin(node);
 	assert_int_equal(unionfs_attr(&fs, NULL, node, &st, &timeout), 0);
 	assert_true(timeout == 0);
-	naming_end(node, true);
+	names_change_end(node, true);
 	assert_int_equal(unionfs_attr(&fs, NULL, node, &st, &timeout), 0);
 	assert_true(timeout == 100);
 	dir_fd_drop_branch(0);

@@ -5,19 +5,19 @@
  * the user's change were its own. And the kernel is not told to keep attributes
  * read meanwhile (unionfs_attr()).
  */
-#ifndef UNION_NAMING_H
-#define UNION_NAMING_H
+#ifndef UNION_NAMES_CHANGE_H
+#define UNION_NAMES_CHANGE_H
 
 #include "union/node/node.h"
 
-/* Begin a change: until naming_end(), @dir may get or lose a name. */
-static inline void naming_begin(struct node *dir)
+/* Begin a change: until names_change_end(), @dir may get or lose a name. */
+static inline void names_change_begin(struct node *dir)
 {
 	atomic_fetch_add(&node_dir(dir)->naming, 1);
 }
 
 /* End the change; @done: a name was changed. */
-static inline void naming_end(struct node *dir, bool done)
+static inline void names_change_end(struct node *dir, bool done)
 {
 	atomic_fetch_add(&node_dir(dir)->named, done);
 	atomic_fetch_sub(&node_dir(dir)->naming, 1);
@@ -29,7 +29,7 @@ static inline void naming_end(struct node *dir, bool done)
  * Get a number that stays the same as long as nobody changes names; or
  * NAMING_NOW. A node that is no directory has no names.
  */
-static inline uint64_t naming_mark(const struct node *node)
+static inline uint64_t names_change_mark(const struct node *node)
 {
 	unsigned named;
 
@@ -40,9 +40,9 @@ static inline uint64_t naming_mark(const struct node *node)
 }
 
 /* Has nobody changed names since @mark? */
-static inline bool naming_is_still(const struct node *node, uint64_t mark)
+static inline bool names_change_is_still(const struct node *node, uint64_t mark)
 {
-	return mark != NAMING_NOW && naming_mark(node) == mark;
+	return mark != NAMING_NOW && names_change_mark(node) == mark;
 }
 
 #endif
