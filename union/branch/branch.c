@@ -287,7 +287,7 @@ int branch_add(struct branch_table *table, const char *path, unsigned flags,
 
 	if (r < 0)
 		return r;
-	branch->announced = true; /* there is nobody yet */
+	branch->shown = true; /* there is nobody yet */
 	branch_enter(table, branch);
 	branch_publish(table, branch, flags);
 	return 0;
@@ -314,7 +314,7 @@ static int add_closed(struct branch_table *table, const char *path,
 	branch->flags = flags;
 	branch->min_free = BRANCH_MIN_FREE_UNION;
 	branch->root_fd = -1;
-	branch->announced = true;
+	branch->shown = true;
 	pthread_mutex_init(&branch->clone_lock, NULL);
 	branch_enter(table, branch);
 	branch_publish(table, branch, flags);

@@ -49,7 +49,7 @@ struct branch {
 	atomic_bool no_passthrough;     /* the kernel refused a file of it */
 	atomic_uint passed_writers;     /* open: see branch_full.h */
 	_Atomic uint64_t beside_passed; /* bytes written since asked for room */
-	bool announced; /* no node or cache lacks it: see union_add_branch() */
+	bool shown; /* no node or cache lacks it: see union_add_branch() */
 	/* In whose place this one is, or is to be; NULL: of none. */
 	struct branch *absent;
 	struct branch *next_replaced;

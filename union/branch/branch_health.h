@@ -8,7 +8,7 @@
  *
  * A directory that is looked up while a branch is failed may have an unknown
  * copy there: the directory is in doubt. The whole branch is in doubt until its
- * content was announced after its return. Meanwhile a name that is found
+ * content was shown after its return. Meanwhile a name that is found
  * nowhere else is not said to be absent.
  *
  * A process has one union, so the state that is read all the time is here, by

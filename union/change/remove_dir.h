@@ -6,9 +6,10 @@
 #include "union/view/lookup.h"
 
 /*
- * Remove the directory @name of @parent everywhere; files that it hides are put
- * aside. This takes the directory's turn (dir_attr_lock.h). So a copy that
- * another request is just making goes with the others, or is not made any more.
+ * Remove the directory @name of @parent everywhere; files that it hides stay
+ * as hidden files. This takes the directory's turn (dir_attr_lock.h). So a copy
+ * that another request is just making goes with the others, or is not made any
+ * more.
  *
  * 0; -ENOENT; -ENOTDIR; -ENOTEMPTY; -EIO: a failed branch may have it; or
  * another -errno of a branch.

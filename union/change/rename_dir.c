@@ -204,7 +204,7 @@ static int rename_copies(const struct rename_args *m, struct dir_fd **into)
 }
 
 /* Hide files below either name: they must not appear or be in the way. */
-static int put_both_hidden_aside(const struct rename_args *m)
+static int keep_both_hidden(const struct rename_args *m)
 {
 	int r = hidden_files_put_all(m->fs, m->from, m->from_count,
 				     m->from_name);
@@ -229,7 +229,7 @@ int rename_dir(const struct rename_args *m)
 	if (r == 0)
 		r = remove_dir_check(m->to, m->to_count, m->to_name);
 	if (r == 0)
-		r = put_both_hidden_aside(m);
+		r = keep_both_hidden(m);
 	if (r == 0)
 		r = rename_copies(m, into);
 	for (i = 0; i < m->from_count; i++)

@@ -191,7 +191,7 @@ int union_add_branch(struct unionfs *fs, const char *mountpoint,
 			log_info("'%s': branch %u is '%s'", mountpoint,
 				 branch->id, branch->path);
 	}
-	if (r == 0 && !branch->announced) {
+	if (r == 0 && !branch->shown) {
 		r = kernel_invalidate(fs, branch);
 		if (r < 0)
 			return error_set(err, -r,
@@ -199,7 +199,7 @@ int union_add_branch(struct unionfs *fs, const char *mountpoint,
 					 "it may not be seen yet (%s); add it "
 					 "once more",
 					 branch->path, strerror(-r));
-		branch->announced = true;
+		branch->shown = true;
 	}
 	if (r == 0)
 		*ret_id = branch->id;

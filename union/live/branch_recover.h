@@ -9,7 +9,7 @@
  * readable and, unless the branch is ro, writable. Another directory in its
  * place is refused, which is logged.
  *
- * A branch that comes back is announced as a new one is: what the kernel was
+ * A branch that comes back is shown as a new one is: what the kernel was
  * told without it is put right.
  */
 #ifndef UNION_BRANCH_RECOVER_H

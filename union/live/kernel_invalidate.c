@@ -218,8 +218,8 @@ static int visit_stale(struct walk *walk, const struct shared *dir, int fd,
 
 /*
  * Pass over damage on a branch that works. A damaged file or directory is EIO
- * to its callers, and nothing of it can be announced; the rest of the branch is
- * announced.
+ * to its callers, and nothing of it can be shown; the rest of the branch is
+ * shown.
  */
 static int unless_damaged(const struct walk *walk, int r)
 {

@@ -143,11 +143,10 @@ static int hand_dir_over(struct unionfs *fs, const struct branch *branch,
 	return r;
 }
 
-/* Put files aside that the copy hides, and the next one does not. */
-static int put_lower_hidden_aside(struct unionfs *fs,
-				  const struct branch *branch,
-				  struct node *parent, const struct node *node,
-				  const char *name)
+/* Keep files as hidden that the copy hides, and the next one does not. */
+static int keep_lower_hidden(struct unionfs *fs, const struct branch *branch,
+			     struct node *parent, const struct node *node,
+			     const char *name)
 {
 	const struct copy *next = first_other(node, branch->id);
 	struct copy *copy;
@@ -188,7 +187,7 @@ static int check_copy(struct unionfs *fs, const struct copy *copy,
 		       : 0;
 }
 
-/* Remove the copy, with the gates closed and fs->tree held. */
+/* Remove the copy, with migrate_lock.h closed and fs->tree held. */
 static int remove_drained_copy(struct unionfs *fs, const struct branch *branch,
 			       struct node *parent, int parent_fd,
 			       struct node *node, const char *name)
@@ -199,7 +198,7 @@ static int remove_drained_copy(struct unionfs *fs, const struct branch *branch,
 	int r = copy ? check_copy(fs, copy, parent, parent_fd, name) : -EBUSY;
 
 	if (r == 0)
-		r = put_lower_hidden_aside(fs, branch, parent, node, name);
+		r = keep_lower_hidden(fs, branch, parent, node, name);
 	if (r == 0)
 		r = hand_dir_over(fs, branch, node);
 	if (r == 0)

@@ -67,7 +67,7 @@ int migration_check_names(struct migration *m)
  * Check other files of the name @i. A file that this one hides must not appear,
  * nor be in the way. A file that hides this one must go on to do so.
  *
- * @clear  put such files aside
+ * @clear  keep such files as hidden ones
  */
 static int check_others(struct migration *m, unsigned i, bool clear)
 {

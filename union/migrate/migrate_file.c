@@ -85,7 +85,7 @@ static int open_places(struct migration *m)
 	return r == -ENOENT ? -ESTALE : r;
 }
 
-/* Close the gates: no request meets the file or its directories. */
+/* Close migrate_lock.h: no request meets the file or its directories. */
 static int close_gates(struct migration *m)
 {
 	uint64_t *ids = calloc(m->move->count + 1, sizeof(*ids));
@@ -328,10 +328,9 @@ int migrate_file(struct unionfs *fs, const struct migrate_file *move)
 	if (copying)
 		dirty_ranges_end(&fs->dirty, m.dirty);
 	if (r == 0 && relocate_end(&m.r) < 0)
-		log_warning(
-			"branch '%s': the migration of a file is not recorded as "
-			"done; the next mount finishes it",
-			move->to->path);
+		log_warning("branch '%s': a migration is not recorded as done; "
+			    "the next mount finishes it",
+			    move->to->path);
 	if (r < 0)
 		drop_new_copy(&m);
 	migration_done(&m);

@@ -48,8 +48,8 @@ int migration_check_pinned(struct migration *m);
 int migration_check_names(struct migration *m);
 
 /*
- * May the file move? Called with the gates closed. Files in the way are put
- * aside then. 0 or -errno.
+ * May the file migrate? Called with migrate_lock.h closed. Files in the way
+ * are hidden then. 0 or -errno.
  */
 int migration_check(struct migration *m);
 
@@ -63,7 +63,8 @@ int migration_make_copy(struct migration *m);
  */
 int migration_copy_content(struct migration *m);
 
-/* Copy the rest, with the gates closed, and make it durable. 0 or -errno. */
+/* Copy the rest, with migrate_lock.h closed, and make it durable. 0 or -errno.
+ */
 int migration_finish_copy(struct migration *m);
 
 #endif

@@ -6,7 +6,7 @@
  * would keep the old attributes.
  *
  * The holder of a directory's turn may take that of its parent, not the other
- * way round. A thread that holds their gates (migrate_lock.h) alone needs no
+ * way round. A thread that holds their locks (migrate_lock.h) alone needs no
  * turn.
  */
 #ifndef UNION_DIR_ATTR_LOCK_H

@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "union/config/remount_call.h"
 
-int migrate_lock_init(struct migrate_lock *gate)
+int migrate_lock_init(struct migrate_lock *set)
 {
 	pthread_rwlockattr_t attr;
 	int i, r;
@@ -22,24 +22,24 @@ int migrate_lock_init(struct migrate_lock *gate)
 	(void)pthread_rwlockattr_setkind_np(
 		&attr, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
 	for (i = 0; i < MIGRATE_LOCK_LOCKS; i++)
-		pthread_rwlock_init(&gate->locks[i], &attr);
+		pthread_rwlock_init(&set->locks[i], &attr);
 	pthread_rwlockattr_destroy(&attr);
-	atomic_init(&gate->phase, 0);
+	atomic_init(&set->phase, 0);
 	for (i = 0; i < MIGRATE_LOCK_LOCKS; i++) {
-		atomic_init(&gate->inside[i][0], 0);
-		atomic_init(&gate->inside[i][1], 0);
+		atomic_init(&set->inside[i][0], 0);
+		atomic_init(&set->inside[i][1], 0);
 	}
-	pthread_mutex_init(&gate->drain, NULL);
+	pthread_mutex_init(&set->drain, NULL);
 	return 0;
 }
 
-void migrate_lock_done(struct migrate_lock *gate)
+void migrate_lock_done(struct migrate_lock *set)
 {
 	int i;
 
 	for (i = 0; i < MIGRATE_LOCK_LOCKS; i++)
-		pthread_rwlock_destroy(&gate->locks[i]);
-	pthread_mutex_destroy(&gate->drain);
+		pthread_rwlock_destroy(&set->locks[i]);
+	pthread_mutex_destroy(&set->drain);
 }
 
 /* Get the 64-bit number at @at; 0: the request is shorter. */
@@ -114,20 +114,20 @@ static int lock_of(uint64_t id)
 }
 
 /* Count a request as inside; returns the phase for leave(). */
-static unsigned come_in(struct migrate_lock *gate, int lock)
+static unsigned come_in(struct migrate_lock *set, int lock)
 {
-	unsigned phase = atomic_load(&gate->phase);
+	unsigned phase = atomic_load(&set->phase);
 
-	atomic_fetch_add(&gate->inside[lock][phase], 1);
+	atomic_fetch_add(&set->inside[lock][phase], 1);
 	return phase;
 }
 
-static void go_out(struct migrate_lock *gate, int lock, unsigned phase)
+static void go_out(struct migrate_lock *set, int lock, unsigned phase)
 {
-	atomic_fetch_sub(&gate->inside[lock][phase], 1);
+	atomic_fetch_sub(&set->inside[lock][phase], 1);
 }
 
-struct migrate_lock_pass migrate_lock_enter(struct migrate_lock *gate,
+struct migrate_lock_pass migrate_lock_enter(struct migrate_lock *set,
 					    const uint64_t *ids, unsigned count)
 {
 	struct migrate_lock_pass pass = {-1, -1, 0};
@@ -144,22 +144,21 @@ struct migrate_lock_pass migrate_lock_enter(struct migrate_lock *gate,
 		pass.first = pass.second;
 		pass.second = other;
 	}
-	(void)pthread_rwlock_rdlock(&gate->locks[pass.first]);
+	(void)pthread_rwlock_rdlock(&set->locks[pass.first]);
 	if (pass.second >= 0)
-		(void)pthread_rwlock_rdlock(&gate->locks[pass.second]);
-	pass.phase = come_in(gate, pass.first);
+		(void)pthread_rwlock_rdlock(&set->locks[pass.second]);
+	pass.phase = come_in(set, pass.first);
 	return pass;
 }
 
-void migrate_lock_leave(struct migrate_lock *gate,
-			struct migrate_lock_pass pass)
+void migrate_lock_leave(struct migrate_lock *set, struct migrate_lock_pass pass)
 {
 	if (pass.first >= 0)
-		go_out(gate, pass.first, pass.phase);
+		go_out(set, pass.first, pass.phase);
 	if (pass.second >= 0)
-		(void)pthread_rwlock_unlock(&gate->locks[pass.second]);
+		(void)pthread_rwlock_unlock(&set->locks[pass.second]);
 	if (pass.first >= 0)
-		(void)pthread_rwlock_unlock(&gate->locks[pass.first]);
+		(void)pthread_rwlock_unlock(&set->locks[pass.first]);
 }
 
 static bool is_set(const uint64_t *bits, int i)
@@ -167,7 +166,7 @@ static bool is_set(const uint64_t *bits, int i)
 	return bits[i / 64] >> i % 64 & 1;
 }
 
-int migrate_lock_close(struct migrate_lock *gate, const uint64_t *ids,
+int migrate_lock_close(struct migrate_lock *set, const uint64_t *ids,
 		       size_t count, struct migrate_lock_hold *ret)
 {
 	struct timespec deadline = clock_deadline(MIGRATE_LOCK_PATIENCE_MS);
@@ -176,7 +175,7 @@ int migrate_lock_close(struct migrate_lock *gate, const uint64_t *ids,
 	int lock, r;
 
 	memset(ret, 0, sizeof(*ret));
-	ret->gate = gate;
+	ret->set = set;
 	ret->first = -1;
 	for (i = 0; i < count; i++)
 		wanted[lock_of(ids[i]) / 64] |= UINT64_C(1)
@@ -184,7 +183,7 @@ int migrate_lock_close(struct migrate_lock *gate, const uint64_t *ids,
 	for (lock = 0; lock < MIGRATE_LOCK_LOCKS; lock++) {
 		if (!is_set(wanted, lock))
 			continue;
-		r = pthread_rwlock_clockwrlock(&gate->locks[lock],
+		r = pthread_rwlock_clockwrlock(&set->locks[lock],
 					       CLOCK_MONOTONIC, &deadline);
 		if (r) {
 			migrate_lock_open(ret);
@@ -194,7 +193,7 @@ int migrate_lock_close(struct migrate_lock *gate, const uint64_t *ids,
 		if (ret->first >= 0)
 			continue;
 		ret->first = lock;
-		ret->phase = come_in(gate, lock);
+		ret->phase = come_in(set, lock);
 	}
 	return 0;
 }
@@ -204,15 +203,15 @@ void migrate_lock_open(struct migrate_lock_hold *hold)
 	int lock;
 
 	if (hold->first >= 0 && is_set(hold->held, hold->first))
-		go_out(hold->gate, hold->first, hold->phase);
+		go_out(hold->set, hold->first, hold->phase);
 	for (lock = MIGRATE_LOCK_LOCKS - 1; lock >= 0; lock--)
 		if (is_set(hold->held, lock))
-			(void)pthread_rwlock_unlock(&hold->gate->locks[lock]);
+			(void)pthread_rwlock_unlock(&hold->set->locks[lock]);
 	memset(hold->held, 0, sizeof(hold->held));
 }
 
 /* Wait until no request of @phase is inside; looks now and then. */
-static int wait_for(struct migrate_lock *gate, unsigned phase,
+static int wait_for(struct migrate_lock *set, unsigned phase,
 		    const struct timespec *deadline)
 {
 	const struct timespec nap = {.tv_nsec = 1000000};
@@ -220,7 +219,7 @@ static int wait_for(struct migrate_lock *gate, unsigned phase,
 	int lock;
 
 	for (lock = 0; lock < MIGRATE_LOCK_LOCKS; lock++) {
-		while (atomic_load(&gate->inside[lock][phase])) {
+		while (atomic_load(&set->inside[lock][phase])) {
 			(void)clock_gettime(CLOCK_MONOTONIC, &now);
 			if (now.tv_sec > deadline->tv_sec ||
 			    (now.tv_sec == deadline->tv_sec &&
@@ -236,20 +235,20 @@ static int wait_for(struct migrate_lock *gate, unsigned phase,
  * Wait until older requests of the other phase have left, then have new ones
  * come in that. So the requests waited for only become fewer.
  */
-int migrate_lock_drain(struct migrate_lock *gate, int patience_ms)
+int migrate_lock_drain(struct migrate_lock *set, int patience_ms)
 {
 	struct timespec deadline = clock_deadline(patience_ms);
 	unsigned phase;
 	int r;
 
-	if (pthread_mutex_clocklock(&gate->drain, CLOCK_MONOTONIC, &deadline))
+	if (pthread_mutex_clocklock(&set->drain, CLOCK_MONOTONIC, &deadline))
 		return -EBUSY;
-	phase = atomic_load(&gate->phase);
-	r = wait_for(gate, !phase, &deadline);
+	phase = atomic_load(&set->phase);
+	r = wait_for(set, !phase, &deadline);
 	if (r == 0) {
-		atomic_store(&gate->phase, !phase);
-		r = wait_for(gate, phase, &deadline);
+		atomic_store(&set->phase, !phase);
+		r = wait_for(set, phase, &deadline);
 	}
-	pthread_mutex_unlock(&gate->drain);
+	pthread_mutex_unlock(&set->drain);
 	return r;
 }

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Gates that keep requests off a file that moves. Every request goes through
- * the gate of the node (or two) it names, shared, for as long as it is served.
- * A move of a file to another branch holds gates alone: those of the file, and
+ * Locks that keep requests off a file that moves. Every request goes through
+ * the lock of the node (or two) it names, shared, for as long as it is served.
+ * A move of a file to another branch holds locks alone: those of the file, and
  * of the directories of its names. It does so for the moment in which the names
  * and the node change.
  *
  * So no request sees half of a move. No lookup finds the name neither at its
  * old nor at its new place. No write goes to a file that has just been copied.
  *
- * Gates are taken before every other lock. A thread that holds gates alone
+ * Locks are taken before every other lock. A thread that holds locks alone
  * waits for no request: it asks nothing of the kernel about the union.
  */
 #ifndef UNION_MIGRATE_LOCK_H
@@ -41,8 +41,8 @@ struct migrate_lock_pass {
 	unsigned phase;
 };
 
-int migrate_lock_init(struct migrate_lock *gate); /* 0 or -ENOMEM */
-void migrate_lock_done(struct migrate_lock *gate);
+int migrate_lock_init(struct migrate_lock *set); /* 0 or -ENOMEM */
+void migrate_lock_done(struct migrate_lock *set);
 
 /*
  * Find the nodes that a request of the kernel names: 0, 1 or 2.
@@ -53,33 +53,33 @@ void migrate_lock_done(struct migrate_lock *gate);
 unsigned migrate_lock_request_nodes(const void *data, size_t length,
 				    uint64_t ret[2]);
 
-/* Pass the gates of those nodes; migrate_lock_leave() gives them back. */
-struct migrate_lock_pass migrate_lock_enter(struct migrate_lock *gate,
+/* Pass the locks of those nodes; migrate_lock_leave() gives them back. */
+struct migrate_lock_pass migrate_lock_enter(struct migrate_lock *set,
 					    const uint64_t *ids,
 					    unsigned count);
-void migrate_lock_leave(struct migrate_lock *gate,
+void migrate_lock_leave(struct migrate_lock *set,
 			struct migrate_lock_pass pass);
 
 /*
- * Hold the gates of @ids alone. 0, or -EBUSY when the requests in them did
+ * Hold the locks of @ids alone. 0, or -EBUSY when the requests in them did
  * not end within MIGRATE_LOCK_PATIENCE_MS; or -ENOMEM. Then nothing is held.
  */
 struct migrate_lock_hold {
-	struct migrate_lock *gate;
+	struct migrate_lock *set;
 	uint64_t held[MIGRATE_LOCK_LOCKS / 64]; /* bits by lock */
 	int first;      /* of them; it counts as inside there */
 	unsigned phase; /* of that */
 };
-int migrate_lock_close(struct migrate_lock *gate, const uint64_t *ids,
+int migrate_lock_close(struct migrate_lock *set, const uint64_t *ids,
 		       size_t count, struct migrate_lock_hold *ret);
 void migrate_lock_open(
 	struct migrate_lock_hold *hold); /* nothing held is fine */
 
 /*
  * Wait until every request that is being served now, and every move that holds
- * gates, has ended. A request that comes later is neither waited for nor held
+ * locks, has ended. A request that comes later is neither waited for nor held
  * up. 0 or -EBUSY, after @patience_ms.
  */
-int migrate_lock_drain(struct migrate_lock *gate, int patience_ms);
+int migrate_lock_drain(struct migrate_lock *set, int patience_ms);
 
 #endif

@@ -349,9 +349,7 @@ static void help(struct branch_full *full, struct waiting *w)
 			r = made ? -EXDEV : -ENOSPC;
 		else
 			r = try_again(full->fs, w);
-		if (r != -ENOSPC && r != -EDQUOT)
-			break;
-		if (is_ending(full))
+		if ((r != -ENOSPC && r != -EDQUOT) || is_ending(full))
 			break;
 		moved = help_once(full->fs, w, r);
 		made = moved == 0;

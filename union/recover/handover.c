@@ -149,7 +149,7 @@ static int reopen_branch(struct unionfs *fs, struct state_branch *record,
 	if (r < 0)
 		return branch_add_failed(&fs->branches, record->path, flags,
 					 &record->identity, -r, err);
-	branch->announced = record->used != STATE_BRANCH_NEW;
+	branch->shown = record->used != STATE_BRANCH_NEW;
 	if (branch->flags !=
 	    flags) { /* flags that are so now: as met by a call */
 		branch->flags = flags;

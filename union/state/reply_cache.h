@@ -65,7 +65,7 @@ struct reply_cache_server {
 	/*
 	 * Callback: the kernel was not told of @file, an open file or
 	 * directory, if it exists. A thread that serves a request calls it, in
-	 * the node's gate.
+	 * the node's lock (migrate_lock.h).
 	 */
 	void (*drop)(void *context, uint64_t file);
 	void *context;
@@ -101,7 +101,7 @@ unsigned reply_cache_missing(const struct reply_cache *once);
 bool reply_cache_is_waiting(const struct reply_cache *once);
 
 /*
- * Begin to serve the request, once it is through its gate.
+ * Begin to serve the request, once it has its locks (migrate_lock.h).
  * True: serve it. False: it came again and its reply is known; the reply was
  * written to @fd, and the request is not to be served. Without a free slot this
  * waits for one. All functions here take a NULL @once: nothing is noted,

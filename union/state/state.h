@@ -62,13 +62,13 @@ struct state_header {
 };
 
 #define STATE_BRANCH_USED 1u
-#define STATE_BRANCH_NEW  2u /* and not announced: see union_add_branch() */
+#define STATE_BRANCH_NEW  2u /* and not shown: see union_add_branch() */
 
 struct state_branch {
 	atomic_uint used; /* STATE_BRANCH_USED and so on; 0: there is none */
 	atomic_uint flags;
 	_Atomic uint64_t min_free;
-	/* A failure of the branch that was not announced since, by any server.
+	/* A failure of the branch that was not shown since, by any server.
 	 */
 	atomic_bool doubted;
 	atomic_bool damaged; /* as in struct branch */

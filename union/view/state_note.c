@@ -36,9 +36,7 @@ static void note_branch(struct state_branch *record, struct branch *branch)
 	if (flags & BRANCH_DRAINING)
 		flags = (flags & ~(BRANCH_NC | BRANCH_DRAINING)) |
 			(record->flags & BRANCH_NC);
-	/*
-	 * A branch takes the place of an absent one, whose record it replaces.
-	 */
+	/* A branch takes the place, and the record, of an absent one. */
 	if (used && record->flags & BRANCH_ABSENT && !(flags & BRANCH_ABSENT)) {
 		atomic_store(&record->used, STATE_BRANCH_NEW);
 		used = 0;
@@ -55,7 +53,7 @@ static void note_branch(struct state_branch *record, struct branch *branch)
 	}
 	atomic_store(&record->flags, flags);
 	atomic_store(&record->used,
-		     branch->announced ? STATE_BRANCH_USED : STATE_BRANCH_NEW);
+		     branch->shown ? STATE_BRANCH_USED : STATE_BRANCH_NEW);
 }
 
 void state_note_branch(struct unionfs *fs, struct branch *branch)

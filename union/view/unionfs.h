@@ -45,7 +45,8 @@ struct unionfs {
 
 	/*
 	 * Exclusive while directories are renamed, shared while a path of
-	 * directories is walked. Taken before every other lock but gates.
+	 * directories is walked. Taken before every other lock but
+	 * migrate_lock.h.
 	 */
 	pthread_rwlock_t tree;
 	struct migrate_lock migrate_lock; /* before that one, too */
