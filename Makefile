@@ -314,7 +314,7 @@ check-csi-full: all
 check-kube: deps
 	$(Q)$(MAKE) --no-print-directory all
 	$(Q)tests/kube/fetch || echo "what needs the API server is skipped"
-	$(Q)tests/run --name kube --timeout 900 $(KUBE_TESTS)
+	$(Q)tests/run --name kube --timeout 2400 $(KUBE_TESTS)
 
 # Everything, with one tally at the end. LONGER=1: what takes hours, too.
 check: deps

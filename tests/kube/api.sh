@@ -85,7 +85,7 @@ test_nonsense_is_refused_by_the_schema() {
 		spec.layout|del(.spec.layout)
 		spec.fsType|.spec.fsType = "ntfs"
 		spec.policy|.spec.policy = "random"
-		spec.transport|.spec.transport = "iscsi"
+		spec.transport|.spec.transport = "pigeon"
 		spec.placement.minSplits|.spec.placement.minSplits = 257
 		spec.placement.maxSplits|.spec.placement.maxSplits = -1
 		spec.placement.nodes|.spec.placement.nodes = ["UPPER"]

@@ -22,7 +22,7 @@
 #include "base/process.h"
 
 #define SCRIPT    "tests/kube/fake_apiserver"
-#define START_MS  20000 /* of Python on a busy machine */
+#define START_MS  120000 /* of Python on a busy machine */
 #define SMALL_LOG (4u << 20)
 
 static void path_of(const struct test_server *server, const char *name,
