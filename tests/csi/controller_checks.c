@@ -190,7 +190,7 @@ static void leaves_what_is_in_use(void)
 
 /* ---- ControllerPublishVolume ---- */
 
-static void publishes_it_once(void)
+static void controller_publishes_once(void)
 {
 	for (int i = 0; i < 3; i++)
 		ok(1, PUBLISH);
@@ -661,7 +661,7 @@ const struct check controller_checks[] = {
 	      PUBLISHED, BOTH, leaves_what_is_in_use),
 
 	CHECK("publish-idempotent", "publishing it again", ATTACHED, BOTH,
-	      publishes_it_once),
+	      controller_publishes_once),
 	ASK("publish-no-volume", "publishing an absent volume", NONE, BOTH,
 	    RPC_NOT_FOUND, PUBLISH, "volume_id=" GONE_ID),
 	ASK("publish-no-node", "publishing to an absent node", CREATED, BOTH,

@@ -28,7 +28,7 @@ static double now_ms(void)
 	return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
 }
 
-static int compare(const void *a, const void *b)
+static int compare_ms(const void *a, const void *b)
 {
 	double x = *(const double *)a, y = *(const double *)b;
 
@@ -37,7 +37,7 @@ static int compare(const void *a, const void *b)
 
 static double median(double *ms, size_t n)
 {
-	qsort(ms, n, sizeof(*ms), compare);
+	qsort(ms, n, sizeof(*ms), compare_ms);
 	return ms[n / 2];
 }
 
@@ -77,7 +77,7 @@ static struct one {
 	char name[32], id[256];
 } all[PARALLEL_MAX];
 
-static void *send_one(void *one_)
+static void *send_timed(void *one_)
 {
 	struct one *one = one_;
 
@@ -97,7 +97,7 @@ static double at_once(const char *method, size_t n)
 	}
 	start = now_ms();
 	for (size_t i = 0; i < n; i++)
-		if (pthread_create(&all[i].thread, NULL, send_one, &all[i]) !=
+		if (pthread_create(&all[i].thread, NULL, send_timed, &all[i]) !=
 		    0)
 			abort();
 	for (size_t i = 0; i < n; i++)

@@ -67,7 +67,7 @@ static void a_stage_is_undone_or_goes_on(void)
 
 /* ---- NodePublishVolume ---- */
 
-static void publishes_it_once(void)
+static void node_publishes_once(void)
 {
 	holds(content_write(target_of(1), "once") == 0);
 	for (int i = 0; i < 3; i++)
@@ -347,7 +347,7 @@ const struct check node_checks[] = {
 	      BOTH, a_stage_is_undone_or_goes_on),
 
 	CHECK("node-publish-idempotent", "publishing it again", PUBLISHED, BOTH,
-	      publishes_it_once),
+	      node_publishes_once),
 	ASK("node-publish-no-volume", "publishing an absent volume", STAGED,
 	    BOTH, RPC_NOT_FOUND, PUBLISH, "volume_id=" GONE_ID),
 	ASK("node-publish-incompatible", "publishing it there for reading too",

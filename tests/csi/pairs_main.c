@@ -196,7 +196,7 @@ static void nothing_left(const void *context)
 	same(answer("entries.#"), "0");
 }
 
-static void try_one(const struct operation *a, const struct operation *b)
+static void try_pair(const struct operation *a, const struct operation *b)
 {
 	static const char *const levels[] = {"", "created", "attached",
 					     "staged", "published"};
@@ -234,7 +234,7 @@ int main(int argc, char **argv)
 	for (unsigned t = 0; t < times; t++)
 		for (size_t i = 0; i < N; i++)
 			for (size_t j = i; j < N; j++)
-				try_one(&operations[i], &operations[j]);
+				try_pair(&operations[i], &operations[j]);
 	(void)kit_run(nothing_left, NULL, "nothing is left");
 	for (int i = 1; i <= KIT_HOSTS; i++)
 		volume_context_close(views[i]);

@@ -47,7 +47,7 @@ static void ask(const struct check *c)
 	kit_expect(c->code, kit_call(1, c->words), c->words[0]);
 }
 
-static void run(const void *context)
+static void run_check(const void *context)
 {
 	const struct check *c = context;
 
@@ -78,7 +78,7 @@ static void run_checks(const struct check *checks, size_t n, const char *part)
 			       rule->strength == 'M' ? "MUST" : "SHOULD");
 		if (part && !strstr(name, part))
 			continue;
-		if (!kit_run(run, c, name)) {
+		if (!kit_run(run_check, c, name)) {
 			let_all();
 			(void)scrap(true);
 		}
@@ -149,7 +149,7 @@ static void every_rule(const void *context)
 		     applying);
 }
 
-static void nothing_left(const void *context)
+static void rules_left_nothing(const void *context)
 {
 	(void)context;
 	level_set(NONE);
@@ -159,7 +159,7 @@ static void nothing_left(const void *context)
 	same(answer("entries.#"), "0");
 }
 
-static void run_all(const char *part)
+static void run_rules(const char *part)
 {
 	run_checks(general_checks, n_general_checks, part);
 	run_checks(controller_checks, n_controller_checks, part);
@@ -179,8 +179,8 @@ static const struct {
 	enum access access;
 	void (*run)(const char *part);
 } forms[] = {
-	{"mount", MOUNT, run_all},
-	{"block", BLOCK, run_all},
+	{"mount", MOUNT, run_rules},
+	{"block", BLOCK, run_rules},
 	{"mount-snapshots", MOUNT, run_snapshots},
 	{"block-snapshots", BLOCK, run_snapshots},
 };
@@ -207,7 +207,7 @@ int main(int argc, char **argv)
 	let_all();
 	forms[form].run(part);
 	if (!part)
-		(void)kit_run(nothing_left, NULL, "nothing is left");
+		(void)kit_run(rules_left_nothing, NULL, "nothing is left");
 	kit_close();
 	return kit_end();
 }

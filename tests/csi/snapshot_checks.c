@@ -42,7 +42,7 @@ static void wait_ready(void)
 }
 
 /* Of the volume: $snapshot, ready. */
-static void cut(const char *name)
+static void take_snapshot(const char *name)
 {
 	char field[64];
 
@@ -190,8 +190,8 @@ static void pages_and_filters(void)
 	char token[KIT_TEXT_MAX];
 
 	make_second();
-	cut("a");
-	cut("b");
+	take_snapshot("a");
+	take_snapshot("b");
 	ok(1, SNAPSHOT, "name=c", "source_volume_id=$second");
 	holds(listed("max_entries=2") == 2);
 	(void)snprintf(token, sizeof(token), "starting_token=%s",
@@ -211,7 +211,7 @@ static void pages_and_filters(void)
 static void they_are_independent(void)
 {
 	holds(content_write(target_of(1), "before") == 0);
-	cut("kept");
+	take_snapshot("kept");
 	holds(content_write(target_of(1), "after") == 0);
 	holds(content_is(target_of(1), "after"));
 	level_set(CREATED);
@@ -228,7 +228,7 @@ static void they_are_independent(void)
 static void it_outlives_its_volume(void)
 {
 	holds(content_write(target_of(1), "before") == 0);
-	cut("kept");
+	take_snapshot("kept");
 	level_set(NONE);
 	holds(listed("snapshot_id=$snapshot") == 1);
 	ok(1, CREATE, "name=restored", OF_SOURCE);
@@ -238,7 +238,7 @@ static void it_outlives_its_volume(void)
 
 static void deletes_it_twice(void)
 {
-	cut("kept");
+	take_snapshot("kept");
 	ok(1, DELETE);
 	ok(2, DELETE);
 	ok(1, DELETE, "snapshot_id=" GONE_ID);
@@ -261,7 +261,7 @@ static void the_source_has_to_be_there(void)
 
 static void the_source_has_to_fit(void)
 {
-	cut("kept");
+	take_snapshot("kept");
 	refused(1, BAD, CREATE, "name=copy", OF_SOURCE,
 		"volume_capabilities.$other", "parameters.minExtents=1");
 	refused(1, BAD, CREATE, "name=copy", OF_VOLUME,
@@ -270,7 +270,7 @@ static void the_source_has_to_fit(void)
 
 static void not_smaller_than_its_source(void)
 {
-	cut("kept");
+	take_snapshot("kept");
 	/* Less may be asked for where no volume is smaller than its source. */
 	refused(1, RPC_OUT_OF_RANGE, CREATE, "name=copy", OF_SOURCE,
 		"capacity_range.required_bytes=100663296",
@@ -299,7 +299,7 @@ static void a_clone_may_be_larger(void)
 
 static void the_name_is_of_one_source(void)
 {
-	cut("kept");
+	take_snapshot("kept");
 	ok(1, CREATE, "name=copy", OF_SOURCE);
 	ok(2, CREATE, "name=copy", OF_SOURCE);
 	refused(1, EXISTS, CREATE, "name=copy", OF_VOLUME);
@@ -485,7 +485,7 @@ static void streams_what_is_used(void)
 	int64_t bytes;
 
 	holds(content_fill(target_of(1), 8) == 0);
-	cut("full");
+	take_snapshot("full");
 	ok(1, ALLOCATED);
 	holds(!seen->wrong && seen->ranges > 0);
 	holds(seen->bytes >= 8 * KIT_MIB);
@@ -532,10 +532,10 @@ static void streams_what_has_changed(void)
 	int64_t bytes;
 
 	holds(content_fill(target_of(1), 8) == 0);
-	cut("older");
+	take_snapshot("older");
 	kit_let("base", value_of("snapshot"));
 	holds(content_write(target_of(1), "changed") == 0);
-	cut("newer");
+	take_snapshot("newer");
 	ok(1, ALLOCATED);
 	bytes = seen->bytes;
 	ok(1, DELTA);
@@ -546,7 +546,7 @@ static void streams_what_has_changed(void)
 
 static void streams_refuse_what_cannot_be(void)
 {
-	cut("kept");
+	take_snapshot("kept");
 	refused(1, RPC_OUT_OF_RANGE, ALLOCATED, "starting_offset=-1");
 	refused(1, RPC_OUT_OF_RANGE, ALLOCATED,
 		"starting_offset=1099511627776");

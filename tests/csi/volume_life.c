@@ -225,8 +225,8 @@ void kit_make_folder(const char *path)
 		kit_fail("mkdir '%s': %s", path, strerror(errno));
 }
 
-static int remove_one(const char *path, const struct stat *st, int type,
-		      struct FTW *at)
+static int remove_entry(const char *path, const struct stat *st, int type,
+			struct FTW *at)
 {
 	(void)st;
 	(void)type;
@@ -236,7 +236,7 @@ static int remove_one(const char *path, const struct stat *st, int type,
 
 void kit_remove_tree(const char *path)
 {
-	(void)nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
+	(void)nftw(path, remove_entry, 16, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
 }
 
 unsigned kit_group_of(const char *path)

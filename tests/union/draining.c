@@ -42,7 +42,7 @@ static bool is_over(int fd, unsigned ms)
 	return poll(&end, 1, (int)ms) != 0;
 }
 
-static void run(const struct draining *d, int end)
+static void drain_until(const struct draining *d, int end)
 {
 	struct dice dice;
 	const char *path;
@@ -67,7 +67,7 @@ void draining_start(struct draining *draining)
 	draining->pid = fork();
 	if (draining->pid == 0) {
 		fd_close(fds[1]);
-		run(draining, fds[0]);
+		drain_until(draining, fds[0]);
 		_exit(0);
 	}
 	if (draining->pid < 0)

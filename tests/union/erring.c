@@ -18,6 +18,7 @@
 #include "base/cleanup.h"
 #include "base/process.h"
 #include "tests/union/images.h"
+#include "tests/union/tree.h"
 
 #define PATIENCE_MS 60000
 #define KEPT        (FS_IMMUTABLE_FL | FS_APPEND_FL)
@@ -26,12 +27,6 @@
 /* fs/ext4/ext4.h of Linux 6.17: what i_block begins with. */
 #define EXTENTS_AT   0x28
 #define EXTENTS_SIZE 12
-
-static void join(char *buf, const char *dir, const char *name)
-{
-	if (snprintf(buf, PATH_MAX, "%s/%s", dir, name) >= PATH_MAX)
-		abort();
-}
 
 /* Of a copy that a union would take for one: no link leads to it. */
 static bool copy_stat(const char *root, const char *path, struct stat *ret)
@@ -53,7 +48,7 @@ static void keep(const char *root, const char *path, int flag)
 	auto_close int fd = -1;
 	int flags;
 
-	join(whole, root, path);
+	tree_path(whole, root, path);
 	fd = open(whole, O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0 || ioctl(fd, FS_IOC_GETFLAGS, &flags) < 0)
 		abort();
@@ -106,7 +101,7 @@ static void damage_later(struct erring *e, const char *name, const char *root,
 	struct stat st;
 	unsigned i;
 
-	join(file, root, path);
+	tree_path(file, root, path);
 	if (lstat(file, &st) < 0)
 		abort();
 	for (i = 0; i < e->damaged; i++)
@@ -134,7 +129,8 @@ static void damage_both(struct erring *e, const char *path, unsigned branch,
 }
 
 /* False: it cannot be read any more. */
-static bool choose(struct erring *e, const char *path, const struct stat *st)
+static bool choose_object(struct erring *e, const char *path,
+			  const struct stat *st)
 {
 	mode_t mode = st->st_mode;
 	bool has_flags = S_ISREG(mode) || S_ISDIR(mode);
@@ -170,11 +166,6 @@ static bool choose(struct erring *e, const char *path, const struct stat *st)
 	}
 }
 
-static int by_name(const struct dirent **a, const struct dirent **b)
-{
-	return strcmp((*a)->d_name, (*b)->d_name);
-}
-
 static void choose_below(struct erring *e, const char *below)
 {
 	char path[PATH_MAX], next[PATH_MAX];
@@ -182,20 +173,20 @@ static void choose_below(struct erring *e, const char *below)
 	struct stat st;
 	int i, n;
 
-	join(path, e->plain, below);
-	n = scandir(path, &entries, NULL, by_name);
+	tree_path(path, e->plain, below);
+	n = scandir(path, &entries, NULL, alphasort);
 	for (i = 0; i < n; i++) {
 		const char *name = entries[i]->d_name;
 
 		if (*below)
-			join(next, below, name);
+			tree_path(next, below, name);
 		else
 			(void)snprintf(next, sizeof(next), "%s", name);
-		join(path, e->plain, next);
+		tree_path(path, e->plain, next);
 		/* Lanes have a directory each for themselves. */
 		if (strcmp(name, ".") != 0 && strcmp(name, "..") != 0 &&
 		    strncmp(name, "lane", 4) != 0 && lstat(path, &st) == 0 &&
-		    choose(e, next, &st) && S_ISDIR(st.st_mode))
+		    choose_object(e, next, &st) && S_ISDIR(st.st_mode))
 			choose_below(e, next);
 		free(entries[i]);
 	}
@@ -307,13 +298,13 @@ bool erring_leaves_out(const struct erring *e, const struct op *op)
 	return e->single && op->kind == OP_LIST_CHANGING; /* does several */
 }
 
-static int flags_of(const char *root, const char *path)
+static int inode_flags_of(const char *root, const char *path)
 {
 	char whole[PATH_MAX];
 	auto_close int fd = -1;
 	int flags = 0;
 
-	join(whole, root, path);
+	tree_path(whole, root, path);
 	fd = open(whole, O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
 	return fd < 0 || ioctl(fd, FS_IOC_GETFLAGS, &flags) < 0 ? 0
 								: flags & KEPT;
@@ -326,10 +317,10 @@ static bool is_kept(const struct erring *e, const char *path)
 {
 	unsigned i;
 
-	if (flags_of(e->plain, path))
+	if (inode_flags_of(e->plain, path))
 		return false;
 	for (i = 0; i < e->count; i++)
-		if (flags_of(e->branches[i], path))
+		if (inode_flags_of(e->branches[i], path))
 			return true;
 	return false;
 }
@@ -363,11 +354,11 @@ static bool is_straight(const struct erring *e, const char *path, char *ret)
 		part[n - 1] = '\0';
 	strcpy(ret, part);
 	while (go_up(part)) {
-		join(whole, e->plain, part);
+		tree_path(whole, e->plain, part);
 		if (lstat(whole, &st) == 0 && S_ISLNK(st.st_mode))
 			return false;
 	}
-	join(whole, e->plain, ret);
+	tree_path(whole, e->plain, ret);
 	return lstat(whole, &st) < 0 || !S_ISLNK(st.st_mode);
 }
 
@@ -381,10 +372,10 @@ static bool may_take(const struct erring *e, unsigned i, const char *path)
 		return false;
 	(void)snprintf(part, sizeof(part), "%s", path);
 	do {
-		join(whole, e->branches[i], part);
+		tree_path(whole, e->branches[i], part);
 		if (lstat(whole, &st) == 0)
 			return S_ISDIR(st.st_mode) &&
-			       !flags_of(e->branches[i], part);
+			       !inode_flags_of(e->branches[i], part);
 	} while (go_up(part));
 	return false;
 }

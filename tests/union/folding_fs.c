@@ -63,8 +63,8 @@ static int result(int r)
 	return r < 0 ? -errno : 0;
 }
 
-static int do_getattr(const char *path, struct stat *st,
-		      struct fuse_file_info *info)
+static int folding_getattr(const char *path, struct stat *st,
+			   struct fuse_file_info *info)
 {
 	char real[PATH_MAX];
 
@@ -72,28 +72,29 @@ static int do_getattr(const char *path, struct stat *st,
 	return result(fstatat(top, fold(path, real), st, AT_SYMLINK_NOFOLLOW));
 }
 
-static int do_mkdir(const char *path, mode_t mode)
+static int folding_mkdir(const char *path, mode_t mode)
 {
 	char real[PATH_MAX];
 
 	return result(mkdirat(top, fold(path, real), mode));
 }
 
-static int do_rmdir(const char *path)
+static int folding_rmdir(const char *path)
 {
 	char real[PATH_MAX];
 
 	return result(unlinkat(top, fold(path, real), AT_REMOVEDIR));
 }
 
-static int do_unlink(const char *path)
+static int folding_unlink(const char *path)
 {
 	char real[PATH_MAX];
 
 	return result(unlinkat(top, fold(path, real), 0));
 }
 
-static int do_chmod(const char *path, mode_t mode, struct fuse_file_info *info)
+static int folding_chmod(const char *path, mode_t mode,
+			 struct fuse_file_info *info)
 {
 	char real[PATH_MAX];
 
@@ -101,8 +102,8 @@ static int do_chmod(const char *path, mode_t mode, struct fuse_file_info *info)
 	return result(fchmodat(top, fold(path, real), mode, 0));
 }
 
-static int do_chown(const char *path, uid_t uid, gid_t gid,
-		    struct fuse_file_info *info)
+static int folding_chown(const char *path, uid_t uid, gid_t gid,
+			 struct fuse_file_info *info)
 {
 	char real[PATH_MAX];
 
@@ -111,8 +112,8 @@ static int do_chown(const char *path, uid_t uid, gid_t gid,
 		fchownat(top, fold(path, real), uid, gid, AT_SYMLINK_NOFOLLOW));
 }
 
-static int do_utimens(const char *path, const struct timespec times[2],
-		      struct fuse_file_info *info)
+static int folding_utimens(const char *path, const struct timespec times[2],
+			   struct fuse_file_info *info)
 {
 	char real[PATH_MAX];
 
@@ -121,7 +122,8 @@ static int do_utimens(const char *path, const struct timespec times[2],
 		utimensat(top, fold(path, real), times, AT_SYMLINK_NOFOLLOW));
 }
 
-static int do_create(const char *path, mode_t mode, struct fuse_file_info *info)
+static int folding_create(const char *path, mode_t mode,
+			  struct fuse_file_info *info)
 {
 	char real[PATH_MAX];
 	int fd = openat(top, fold(path, real), O_RDWR | O_CREAT | O_CLOEXEC,
@@ -131,7 +133,7 @@ static int do_create(const char *path, mode_t mode, struct fuse_file_info *info)
 	return result(fd);
 }
 
-static int do_open(const char *path, struct fuse_file_info *info)
+static int folding_open(const char *path, struct fuse_file_info *info)
 {
 	char real[PATH_MAX];
 	int fd = openat(top, fold(path, real), info->flags | O_CLOEXEC);
@@ -140,8 +142,8 @@ static int do_open(const char *path, struct fuse_file_info *info)
 	return result(fd);
 }
 
-static int do_read(const char *path, char *data, size_t size, off_t offset,
-		   struct fuse_file_info *info)
+static int folding_read(const char *path, char *data, size_t size, off_t offset,
+			struct fuse_file_info *info)
 {
 	ssize_t n = pread((int)info->fh, data, size, offset);
 
@@ -149,8 +151,8 @@ static int do_read(const char *path, char *data, size_t size, off_t offset,
 	return n < 0 ? -errno : (int)n;
 }
 
-static int do_write(const char *path, const char *data, size_t size,
-		    off_t offset, struct fuse_file_info *info)
+static int folding_write(const char *path, const char *data, size_t size,
+			 off_t offset, struct fuse_file_info *info)
 {
 	ssize_t n = pwrite((int)info->fh, data, size, offset);
 
@@ -158,21 +160,21 @@ static int do_write(const char *path, const char *data, size_t size,
 	return n < 0 ? -errno : (int)n;
 }
 
-static int do_release(const char *path, struct fuse_file_info *info)
+static int folding_release(const char *path, struct fuse_file_info *info)
 {
 	(void)path;
 	return result(close((int)info->fh));
 }
 
-static int do_statfs(const char *path, struct statvfs *st)
+static int folding_statfs(const char *path, struct statvfs *st)
 {
 	(void)path;
 	return result(fstatvfs(top, st));
 }
 
-static int do_readdir(const char *path, void *list, fuse_fill_dir_t fill,
-		      off_t offset, struct fuse_file_info *info,
-		      enum fuse_readdir_flags flags)
+static int folding_readdir(const char *path, void *list, fuse_fill_dir_t fill,
+			   off_t offset, struct fuse_file_info *info,
+			   enum fuse_readdir_flags flags)
 {
 	char real[PATH_MAX];
 	DIR *dir = fdopendir(openat(top, fold(path, real),
@@ -191,8 +193,8 @@ static int do_readdir(const char *path, void *list, fuse_fill_dir_t fill,
 	return 0;
 }
 
-static void *do_init(struct fuse_conn_info *connection,
-		     struct fuse_config *config)
+static void *folding_init(struct fuse_conn_info *connection,
+			  struct fuse_config *config)
 {
 	(void)connection;
 	config->use_ino = 1;
@@ -202,21 +204,21 @@ static void *do_init(struct fuse_conn_info *connection,
 int main(int argc, char **argv)
 {
 	static const struct fuse_operations operations = {
-		.init = do_init,
-		.getattr = do_getattr,
-		.mkdir = do_mkdir,
-		.rmdir = do_rmdir,
-		.unlink = do_unlink,
-		.chmod = do_chmod,
-		.chown = do_chown,
-		.utimens = do_utimens,
-		.create = do_create,
-		.open = do_open,
-		.read = do_read,
-		.write = do_write,
-		.release = do_release,
-		.statfs = do_statfs,
-		.readdir = do_readdir,
+		.init = folding_init,
+		.getattr = folding_getattr,
+		.mkdir = folding_mkdir,
+		.rmdir = folding_rmdir,
+		.unlink = folding_unlink,
+		.chmod = folding_chmod,
+		.chown = folding_chown,
+		.utimens = folding_utimens,
+		.create = folding_create,
+		.open = folding_open,
+		.read = folding_read,
+		.write = folding_write,
+		.release = folding_release,
+		.statfs = folding_statfs,
+		.readdir = folding_readdir,
 	};
 	char *args[] = {argv[0], "-f", "-s", argc == 4 ? argv[3] : NULL, NULL};
 

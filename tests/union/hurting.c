@@ -15,6 +15,7 @@
 #include "base/cleanup.h"
 #include "tests/union/images.h"
 #include "tests/union/mounting.h"
+#include "tests/union/tree.h"
 #include "union/branch/branch.h"
 
 #define PATIENCE_MS 60000
@@ -27,12 +28,6 @@
 static bool is_lost(const struct hurting *h, unsigned branch)
 {
 	return branch % h->file_systems == h->lost;
-}
-
-static void join(char *buf, const char *dir, const char *name)
-{
-	if (snprintf(buf, PATH_MAX, "%s/%s", dir, name) >= PATH_MAX)
-		abort();
 }
 
 static int say_of(char *said, const char *what, int error)
@@ -50,7 +45,7 @@ void hurting_prepare(const struct hurting *h, const char *plain)
 	for (i = 0; i < h->count; i++) {
 		(void)snprintf(name, sizeof(name), "probe-%u", i);
 		for (j = 0; j < 2; j++) {
-			join(path, j ? plain : h->branches[i], name);
+			tree_path(path, j ? plain : h->branches[i], name);
 			fd_close(open(path, O_CREAT | O_WRONLY | O_CLOEXEC,
 				      0600));
 		}
@@ -79,7 +74,7 @@ static void hold_all(struct hurting *h, const char *root, const char *below)
 	struct stat st;
 	DIR *dir;
 
-	join(path, root, below);
+	tree_path(path, root, below);
 	dir = opendir(path);
 	while (dir && (entry = readdir(dir))) {
 		if (strcmp(entry->d_name, ".") == 0 ||
@@ -87,11 +82,11 @@ static void hold_all(struct hurting *h, const char *root, const char *below)
 		    strcmp(entry->d_name, BRANCH_WORK_DIR) == 0)
 			continue;
 		if (*below)
-			join(name, below, entry->d_name);
+			tree_path(name, below, entry->d_name);
 		else
 			(void)snprintf(name, sizeof(name), "%s", entry->d_name);
 		hold(h, name);
-		join(path, root, name);
+		tree_path(path, root, name);
 		if (lstat(path, &st) == 0 && S_ISDIR(st.st_mode))
 			hold_all(h, root, name);
 	}
@@ -117,7 +112,7 @@ static int meet(const struct hurting *h, char *said)
 
 	for (i = 0; i < h->count; i++) {
 		(void)snprintf(name, sizeof(name), "probe-%u", i);
-		join(path, h->mnt, name);
+		tree_path(path, h->mnt, name);
 		fd = open(path, O_RDONLY | O_CLOEXEC);
 		if ((fd < 0 ? errno : 0) != (is_lost(h, i) ? EIO : 0)) {
 			(void)say_of(said, path, fd < 0 ? errno : 0);
@@ -137,7 +132,7 @@ int hurting_begin(struct hurting *h, char said[HURTING_SAY_MAX])
 	unsigned i;
 
 	/* Of the root it is known then what is not in it; others it made. */
-	join(path, h->mnt, "probe-none");
+	tree_path(path, h->mnt, "probe-none");
 	if (access(path, F_OK) == 0)
 		return say_of(said, path, EEXIST);
 	for (i = 0; i < h->count; i++)
@@ -213,7 +208,7 @@ static bool is_elsewhere(const struct hurting *h, const char *path,
 	unsigned i;
 
 	for (i = 0; i < h->count; i++) {
-		join(whole, h->branches[i], path);
+		tree_path(whole, h->branches[i], path);
 		if (!is_lost(h, i) && lstat(whole, ret) == 0)
 			return true;
 	}

@@ -64,7 +64,7 @@ static bool try_one(const struct intruding *in, struct dice *dice,
 	return true;
 }
 
-static unsigned long run(const struct intruding *in, int end)
+static unsigned long intrude_until(const struct intruding *in, int end)
 {
 	struct pollfd over = {.fd = end, .events = POLLIN};
 	unsigned long count = 0;
@@ -91,7 +91,7 @@ void intruding_start(struct intruding *intruding)
 	intruding->pid = fork();
 	if (intruding->pid == 0) {
 		fd_close(end[1]);
-		count = run(intruding, end[0]);
+		count = intrude_until(intruding, end[0]);
 		_exit(write(said[1], &count, sizeof(count)) == sizeof(count)
 			      ? EXIT_SUCCESS
 			      : EXIT_FAILURE);

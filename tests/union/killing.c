@@ -33,7 +33,7 @@ static pid_t server_of(pid_t supervisor)
 	return pid;
 }
 
-static unsigned long run(const struct killing *k, int end)
+static unsigned long kill_until(const struct killing *k, int end)
 {
 	struct pollfd over = {.fd = end, .events = POLLIN};
 	unsigned long count = 0;
@@ -60,7 +60,7 @@ void killing_start(struct killing *killing)
 	killing->pid = fork();
 	if (killing->pid == 0) {
 		fd_close(end[1]);
-		count = run(killing, end[0]);
+		count = kill_until(killing, end[0]);
 		_exit(write(said[1], &count, sizeof(count)) == sizeof(count)
 			      ? EXIT_SUCCESS
 			      : EXIT_FAILURE);

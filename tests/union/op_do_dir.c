@@ -43,7 +43,7 @@ static void read_names(DIR *dir, unsigned max, struct name_filter *ret)
 		add_name(ret, entry->d_name, telldir(dir));
 }
 
-static int compare(const void *a, const void *b)
+static int compare_entries(const void *a, const void *b)
 {
 	return strcmp(a, b);
 }
@@ -63,7 +63,7 @@ static void check_entry(int fd, const struct dirent *entry)
 		say(" '%s' is listed as another type", entry->d_name);
 }
 
-static void do_list(const char *path)
+static void list_dir(const char *path)
 {
 	static struct name_filter names;
 	const struct dirent *entry;
@@ -81,7 +81,8 @@ static void do_list(const char *path)
 	if (errno)
 		say_result(-1); /* it is not all of them */
 	(void)closedir(dir);
-	qsort(names.items, names.count, sizeof(names.items[0]), compare);
+	qsort(names.items, names.count, sizeof(names.items[0]),
+	      compare_entries);
 	for (i = 0; i < names.count; i++)
 		say(" %s", names.items[i]);
 }
@@ -227,7 +228,7 @@ void op_do_dir(const struct op *op, int *fds)
 
 	(void)fds;
 	switch (op->kind) {
-	case OP_LIST: do_list(path); break;
+	case OP_LIST: list_dir(path); break;
 	case OP_LIST_CHANGING: do_list_changing(op, path); break;
 	case OP_STATFS: do_statfs(path); break;
 	default: do_handle(op, path, op_path(op->path2, buf2)); break;

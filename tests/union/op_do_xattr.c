@@ -52,7 +52,7 @@ static void do_get(const struct op *op, const char *path, int fd)
 		say(" %llx", (unsigned long long)op_sum(value, (size_t)n));
 }
 
-static int compare(const void *a, const void *b)
+static int compare_names(const void *a, const void *b)
 {
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
@@ -75,7 +75,7 @@ static void do_list(const struct op *op, const char *path, int fd)
 	for (at = 0; size && at < n && count < array_size(names);
 	     at += (ssize_t)strlen(value + at) + 1)
 		names[count++] = value + at;
-	qsort(names, count, sizeof(names[0]), compare);
+	qsort(names, count, sizeof(names[0]), compare_names);
 	for (i = 0; i < count; i++)
 		say(" %.60s", names[i]);
 }

@@ -9,6 +9,9 @@
 
 #define TREE_BRANCHES_MAX 16
 
+/* "@dir/@name" into @buf of PATH_MAX bytes. Aborts where that is too short. */
+void tree_path(char *buf, const char *dir, const char *name);
+
 /*
  * All below @path but @path itself goes away, also what is immutable. 0 or
  * -errno.

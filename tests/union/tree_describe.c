@@ -196,16 +196,11 @@ static void describe_entry(struct describing *d, int fd, const char *path,
 		describe_dir(d, below);
 }
 
-static int by_name(const struct dirent **a, const struct dirent **b)
-{
-	return strcmp((*a)->d_name, (*b)->d_name);
-}
-
 static void describe_dir(struct describing *d, const char *path)
 {
 	auto_close int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	struct dirent **entries;
-	int i, n = scandir(path, &entries, NULL, by_name);
+	int i, n = scandir(path, &entries, NULL, alphasort);
 
 	if (n < 0)
 		fprintf(d->out, "%s: %s\n", path, strerrorname_np(errno));

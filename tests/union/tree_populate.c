@@ -27,7 +27,7 @@ struct population {
 	unsigned linked_count;
 };
 
-static void join(char *buf, const char *dir, const char *name)
+void tree_path(char *buf, const char *dir, const char *name)
 {
 	if (snprintf(buf, PATH_MAX, "%s/%s", dir, name) >= PATH_MAX)
 		abort();
@@ -89,7 +89,7 @@ static bool is_hidden(const struct population *p, unsigned branch,
 	for (i = 0; i < branch; i++) {
 		(void)snprintf(part, sizeof(part), "%s", path);
 		for (;;) {
-			join(whole, p->branches[i], part);
+			tree_path(whole, p->branches[i], part);
 			if (lstat(whole, &st) == 0 && !S_ISDIR(st.st_mode))
 				return true;
 			slash = strrchr(part, '/');
@@ -110,7 +110,7 @@ static bool make_parents(struct population *p, unsigned branch, char *path)
 
 	for (slash = strchr(path, '/'); slash; slash = strchr(slash + 1, '/')) {
 		*slash = '\0';
-		join(whole, p->branches[branch], path);
+		tree_path(whole, p->branches[branch], path);
 		if (lstat(whole, &st) < 0 && !is_hidden(p, branch, path)) {
 			if (mkdir(whole, 0755) == 0)
 				dress(p, whole, false);
@@ -133,7 +133,7 @@ static void add_one(struct population *p, unsigned branch)
 		return;
 	if (!make_parents(p, branch, path))
 		return;
-	join(whole, p->branches[branch], path);
+	tree_path(whole, p->branches[branch], path);
 	if (lstat(whole, &st) == 0)
 		return;
 	if (roll(p, 3) == 0 && !is_hidden(p, branch, path)) {
@@ -144,7 +144,7 @@ static void add_one(struct population *p, unsigned branch)
 	make_thing(p, whole);
 	/* A second name, on the first branch only: a hidden file that has one
 	 * would count a link that is not seen. */
-	join(link_path, p->branches[branch], "h0");
+	tree_path(link_path, p->branches[branch], "h0");
 	if (branch == 0 && lstat(link_path, &st) < 0)
 		(void)link(whole, link_path);
 }
@@ -229,8 +229,8 @@ static void merge_name(struct population *p, unsigned from, const char *below,
 	char source[PATH_MAX], target[PATH_MAX];
 	struct stat st;
 
-	join(source, p->branches[from], below);
-	join(target, plain, below);
+	tree_path(source, p->branches[from], below);
+	tree_path(target, plain, below);
 	if (lstat(source, &st) < 0)
 		abort();
 	if (!S_ISDIR(st.st_mode)) {
@@ -253,7 +253,7 @@ static void set_times(const struct population *p, const char *below,
 	unsigned i;
 
 	for (i = 0; i < p->count; i++) {
-		join(path, p->branches[i], below);
+		tree_path(path, p->branches[i], below);
 		if (lstat(path, &st) < 0 || !S_ISDIR(st.st_mode))
 			continue;
 		if (st.st_mtim.tv_sec > times[1].tv_sec)
@@ -261,7 +261,7 @@ static void set_times(const struct population *p, const char *below,
 		if (st.st_atim.tv_sec > times[0].tv_sec)
 			times[0] = st.st_atim;
 	}
-	join(path, plain, below);
+	tree_path(path, plain, below);
 	(void)utimensat(AT_FDCWD, path, times, 0);
 }
 
@@ -275,7 +275,7 @@ static void merge_dirs(struct population *p, const char *below,
 	DIR *dir;
 
 	for (i = 0; i < p->count; i++) {
-		join(path, p->branches[i], below);
+		tree_path(path, p->branches[i], below);
 		dir = lstat(path, &st) == 0 && S_ISDIR(st.st_mode)
 			      ? opendir(path)
 			      : NULL;
@@ -283,8 +283,8 @@ static void merge_dirs(struct population *p, const char *below,
 			if (strcmp(entry->d_name, ".") == 0 ||
 			    strcmp(entry->d_name, "..") == 0)
 				continue;
-			join(next, below, entry->d_name);
-			join(path, plain, next);
+			tree_path(next, below, entry->d_name);
+			tree_path(path, plain, next);
 			if (lstat(path, &st) < 0)
 				merge_name(p, i, next, plain);
 		}
@@ -307,7 +307,7 @@ int tree_populate(uint64_t seed, char *const *branches, unsigned count,
 	p.count = count;
 	for (i = 0; i < lanes; i++) {
 		(void)snprintf(name, sizeof(name), "lane%u", i);
-		join(path, branches[0], name);
+		tree_path(path, branches[0], name);
 		if (mkdir(path, 0777) < 0 || chmod(path, 0777) < 0)
 			return -errno;
 	}
