@@ -335,7 +335,6 @@ static struct conn *conn_new(struct conn_service *service, int fd,
 		free(conn);
 		return NULL;
 	}
-	receiver_open(&conn->in, fd, peer->family == AF_UNIX);
 	return conn;
 }
 
@@ -366,6 +365,7 @@ void conn_start(struct conn_service *service, int fd,
 		return;
 	}
 	socket_setup(fd, peer, service->peer_timeout_s);
+	receiver_open(&conn->in, fd, peer->family == AF_UNIX);
 	LIST_INSERT_HEAD(&service->conns, conn, in_service);
 	conn->opening = true;
 	service->opening++;

@@ -47,6 +47,22 @@ static bool tsih_taken(const struct iscsi_table *table, uint16_t tsih)
 	return tsih == 0;
 }
 
+/* @user has a TSIH of its own from here on. */
+static void login_insert(struct iscsi_table *table,
+			 struct iscsi_login_user *user)
+{
+	while (tsih_taken(table, ++table->tsih))
+		;
+	user->tsih = table->tsih;
+	user->revoked = false;
+	user->next = table->logins;
+	user->link = &table->logins;
+	if (user->next)
+		user->next->link = &user->next;
+	table->logins = user;
+	table->n_logins++;
+}
+
 int iscsi_login_enter(struct iscsi_table *table, struct iscsi_login_user *user)
 {
 	struct iscsi_login_user *old;
@@ -60,16 +76,7 @@ int iscsi_login_enter(struct iscsi_table *table, struct iscsi_login_user *user)
 	} else if (table->n_logins >= LOGINS_MAX) {
 		r = -EMFILE;
 	} else {
-		while (tsih_taken(table, ++table->tsih))
-			;
-		user->tsih = table->tsih;
-		user->revoked = false;
-		user->next = table->logins;
-		user->link = &table->logins;
-		if (user->next)
-			user->next->link = &user->next;
-		table->logins = user;
-		table->n_logins++;
+		login_insert(table, user);
 	}
 	pthread_mutex_unlock(&table->lock);
 	return r;

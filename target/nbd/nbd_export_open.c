@@ -54,41 +54,53 @@ static void features_tell(struct nbd_conn *conn)
 		       conn->base.tls ? " " : "", tls);
 }
 
+/* @keep: also wait until requests of the same client before it are done. */
+static int export_enter(struct nbd_conn *conn, const char *name, bool keep,
+			struct error *err)
+{
+	int r = 0;
+
+	if (!conn->export.entered) {
+		features_tell(conn);
+		r = conn_export_enter(&conn->export, name, err);
+	}
+	if (r == 0 && keep && !export_read_only(conn->export.user.export))
+		r = export_table_settle(conn->base.service->exports,
+					&conn->export.user);
+	return r;
+}
+
+/* Log why, which is no affair of the peer's. */
+static int open_failed(struct nbd_conn *conn, struct error *err)
+{
+	char peer[PEER_ADDRESS_TEXT_MAX];
+	unsigned dropped;
+
+	if (log_limit_allow(&conn->base.service->log_limit, &dropped))
+		log_write(LOG_LEVEL_WARNING,
+			  "nbd: export '%s' refused to %s: %s",
+			  export_name(conn->export.user.export),
+			  peer_address_format(&conn->base.peer, peer,
+					      sizeof(peer)),
+			  error_text(err));
+	conn_export_leave(&conn->export);
+	return error_set(err, EIO, "the export can't be opened");
+}
+
 /* nbd_session_ops.open */
 static int session_export_open(void *context, const char *name, bool keep,
 			       struct nbd_export *ret, struct error *err)
 {
 	struct nbd_conn *conn = context;
-	char peer[PEER_ADDRESS_TEXT_MAX];
-	unsigned dropped;
 	int r;
 
 	if (conn->export.revoke.due)
 		return error_set(err, ESHUTDOWN, "the connection is closing");
-	if (!conn->export.entered) {
-		features_tell(conn);
-		r = conn_export_enter(&conn->export, name, err);
-		if (r < 0)
-			return r;
-	}
-	if (keep && !export_read_only(conn->export.user.export)) {
-		r = export_table_settle(conn->base.service->exports,
-					&conn->export.user);
-		if (r < 0)
-			return r;
-	}
-	r = conn_export_open(&conn->export, err);
-	if (r < 0) {
-		if (log_limit_allow(&conn->base.service->log_limit, &dropped))
-			log_write(LOG_LEVEL_WARNING,
-				  "nbd: export '%s' refused to %s: %s",
-				  export_name(conn->export.user.export),
-				  peer_address_format(&conn->base.peer, peer,
-						      sizeof(peer)),
-				  error_text(err));
-		conn_export_leave(&conn->export);
-		return error_set(err, EIO, "the export can't be opened");
-	}
+	r = export_enter(conn, name, keep, err);
+	if (r < 0)
+		return r;
+	if (conn_export_open(&conn->export, err) < 0)
+		return open_failed(conn, err);
 	export_describe(conn, ret);
 	if (!keep)
 		conn_export_leave(&conn->export);

@@ -355,10 +355,8 @@ bool nbd_io_gather(struct conn *base, struct msghdr *message)
 				  io->request.length, now_ns - io->start_ns,
 				  io->failed);
 	}
-	*message = (struct msghdr){
-		.msg_iov = conn->iov,
-		.msg_iovlen = (size_t)(to - conn->iov),
-	};
+	*message = (struct msghdr){.msg_iov = conn->iov};
+	message->msg_iovlen = (size_t)(to - conn->iov);
 	return to > conn->iov;
 }
 

@@ -88,16 +88,11 @@ int nbd_info_request_decode(const void *data, size_t length,
 	if (!cursor_ok(&c) || cursor_left(&c) != n * sizeof(be16))
 		return -EINVAL;
 	while (n-- > 0) {
-		switch (cursor_be16(&c)) {
-		case NBD_INFO_NAME: request.wants_name = true; break;
-		case NBD_INFO_DESCRIPTION:
-			request.wants_description = true;
-			break;
-		case NBD_INFO_BLOCK_SIZE:
-			request.wants_block_size = true;
-			break;
-		default: break; /* unknown ones are to be ignored */
-		}
+		unsigned info = cursor_be16(&c); /* unknown ones are ignored */
+
+		request.wants_name |= info == NBD_INFO_NAME;
+		request.wants_description |= info == NBD_INFO_DESCRIPTION;
+		request.wants_block_size |= info == NBD_INFO_BLOCK_SIZE;
 	}
 	*ret = request;
 	return 0;
