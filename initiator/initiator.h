@@ -44,7 +44,7 @@ struct initiator_request {
 	const char *iscsi_portal;
 	const char *iscsi_target;
 	const char *identity;  /* serial number of that disk; NULL: any */
-	const char *chap_file; /* base/wire/iscsi_chap.h; NULL: no CHAP */
+	const char *chap_file; /* base/wire/chap_secrets.h; NULL: no CHAP */
 	uint64_t size;         /* bytes; what the server says must agree */
 	bool read_only;
 	unsigned connections; /* kernel NBD; 0: 1 */

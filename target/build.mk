@@ -36,7 +36,7 @@ TARGET_SERVERS := target/conn/conn.c target/conn/conn_buffer.c target/conn/conn_
 FUZZ_BASE := \
   base/blockdev/blockdev.c base/blockdev/blockdev_ram.c base/clock.c base/wire/crc32c.c base/wire/cursor.c \
   base/error.c base/file.c base/loop/iobuf.c base/loop/iobuf_fixed.c base/loop/iobuf_huge.c \
-  base/loop/iobuf_thp.c base/wire/iscsi_chap.c base/log.c base/loop/loop.c base/loop/loop_io.c \
+  base/loop/iobuf_thp.c base/wire/chap_secrets.c base/log.c base/loop/loop.c base/loop/loop_io.c \
   base/loop/loop_recv.c base/loop/loop_wait.c base/loop/loop_work.c
 
 $(eval $(call library,target,$(TARGET_SERVERS),gnutls,base))

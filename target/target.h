@@ -31,7 +31,7 @@ struct target_tls {
 	bool required;          /* of TCP peers; otherwise it is offered */
 };
 
-struct iscsi_chap_secrets;
+struct chap_secrets;
 
 #define TARGET_PEER_TIMEOUT_MAX_S 86400
 
@@ -49,7 +49,7 @@ struct target_options {
 	unsigned peer_timeout_s;
 	struct target_tls tls;
 	/* Secrets that iSCSI discovery sessions have to prove; NULL: none. */
-	const struct iscsi_chap_secrets *discovery;
+	const struct chap_secrets *discovery;
 };
 
 int target_new(const struct target_options *options, struct target **ret,
@@ -98,7 +98,7 @@ struct target_scsi {
 	/* Of a thin one: when target_export_low_space() is called; percent. */
 	unsigned low_space;     /* 0: never */
 	const char *state_path; /* of reservations that last; NULL: none do */
-	const struct iscsi_chap_secrets *secrets; /* NULL: no CHAP */
+	const struct chap_secrets *secrets; /* NULL: no CHAP */
 	/*
 	 * A tag of letters and digits: initiators may also log in to that name
 	 * with ":TAG" after it. When the tag changes, the old one is refused

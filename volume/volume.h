@@ -75,7 +75,7 @@ struct volume_config {
 	/*
 	 * Directory with the CHAP secrets of extents attached by iSCSI: a file
 	 * NAME for the extent of that name, "default" for others
-	 * (base/wire/iscsi_chap.h). NULL: no CHAP.
+	 * (base/wire/chap_secrets.h). NULL: no CHAP.
 	 */
 	const char *iscsi_secrets;
 	int call_timeout_ms; /* of one call to a node; 0: 10,000 */

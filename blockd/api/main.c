@@ -51,7 +51,7 @@ struct daemon {
 	char *reservations; /* directory, owned */
 	struct export_scsi_options scsi;
 	struct low_space *low_space; /* NULL: nobody is told */
-	struct iscsi_chap_secrets discovery;
+	struct chap_secrets discovery;
 };
 
 /* For all threads to come: SIGTERM and SIGINT wait for sigwait(). */
@@ -138,15 +138,14 @@ static int scsi_options(struct daemon *d,
 }
 
 /* Kept in @d until the target has it. */
-static int discovery_load(struct daemon *d,
-			  const struct iscsi_chap_secrets **ret,
+static int discovery_load(struct daemon *d, const struct chap_secrets **ret,
 			  struct error *err)
 {
 	int r;
 
 	if (!d->config->iscsi_discovery)
 		return 0;
-	r = iscsi_chap_load(d->config->iscsi_discovery, &d->discovery, err);
+	r = chap_secrets_load(d->config->iscsi_discovery, &d->discovery, err);
 	if (r == 0)
 		*ret = &d->discovery;
 	return r;

@@ -42,7 +42,7 @@ static int join(const char *dir, const char *name, char ret[static PATH_MAX],
 
 /* @ret_found: there is such a file */
 static int secrets_try(const char *dir, const char *name,
-		       struct iscsi_chap_secrets *ret, bool *ret_found,
+		       struct chap_secrets *ret, bool *ret_found,
 		       struct error *err)
 {
 	char path[PATH_MAX];
@@ -53,7 +53,7 @@ static int secrets_try(const char *dir, const char *name,
 	if (access(path, F_OK) < 0 && errno == ENOENT)
 		return 0;
 	*ret_found = true;
-	return iscsi_chap_load(path, ret, err);
+	return chap_secrets_load(path, ret, err);
 }
 
 /* Read the secrets of an account that the export names; it has to be there. */

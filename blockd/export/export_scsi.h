@@ -37,7 +37,7 @@ struct export_scsi_options {
 
 struct export_scsi {
 	struct target_scsi scsi; /* points into what follows */
-	struct iscsi_chap_secrets secrets;
+	struct chap_secrets secrets;
 	char state_path[PATH_MAX];
 	char tag[EXPORT_SCSI_TAG_SIZE];
 };

@@ -178,7 +178,7 @@ int iscsi_record_has_iface(const char *iface)
 static size_t fill(const struct iscsi_record_options *o, char *timeout,
 		   struct iscsi_setting *s)
 {
-	const struct iscsi_chap_secrets *secrets = o->secrets;
+	const struct chap_secrets *secrets = o->secrets;
 	/*
 	 * A failed login is tried again for retries times the timeout: a server
 	 * that is not there is reported after 10 s. A lost session is tried

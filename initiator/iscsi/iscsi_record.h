@@ -11,7 +11,7 @@
 #include <stddef.h>
 
 #include "base/error.h"
-#include "base/wire/iscsi_chap.h"
+#include "base/wire/chap_secrets.h"
 
 #define ISCSI_RECORD_SIZE_MAX 65536 /* bytes of the file */
 #define ISCSI_RECORD_END      "# END RECORD"
@@ -36,8 +36,8 @@ int iscsi_record_edit(const char *text, const struct iscsi_setting *settings,
 
 /* The options of a login. */
 struct iscsi_record_options {
-	unsigned dead_timeout_s;                  /* then I/O fails */
-	const struct iscsi_chap_secrets *secrets; /* NULL: no CHAP */
+	unsigned dead_timeout_s;            /* then I/O fails */
+	const struct chap_secrets *secrets; /* NULL: no CHAP */
 };
 
 /*

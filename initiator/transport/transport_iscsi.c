@@ -145,7 +145,7 @@ static int make_record(const struct attachment *a, const char *portal,
 	const char *const node[] = {"iscsiadm",     "-m", "node", "-T",
 				    r->export_name, "-p", portal, "-I",
 				    a->tag,         "-o", "new",  NULL};
-	struct iscsi_chap_secrets secrets = {.user = ""};
+	struct chap_secrets secrets = {.user = ""};
 	const struct iscsi_record_options options = {
 		.dead_timeout_s = (r->dead_timeout_ms + 999) / 1000,
 		.secrets = r->chap_file[0] ? &secrets : NULL,
@@ -153,7 +153,7 @@ static int make_record(const struct attachment *a, const char *portal,
 	int status = 0;
 
 	if (r->chap_file[0])
-		status = iscsi_chap_load(r->chap_file, &secrets, err);
+		status = chap_secrets_load(r->chap_file, &secrets, err);
 	if (!status && r->chap_file[0] && !secrets.user[0])
 		status = error_set(err, EINVAL,
 				   "CHAP secrets '%s': there is no user",

@@ -67,8 +67,7 @@ int iscsi_target_list(struct iscsi_table *table,
 	return r;
 }
 
-void iscsi_target_secrets(struct iscsi_target *target,
-			  struct iscsi_chap_secrets *ret)
+void iscsi_target_secrets(struct iscsi_target *target, struct chap_secrets *ret)
 {
 	struct iscsi_table *table = target->table;
 

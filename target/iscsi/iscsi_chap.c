@@ -23,7 +23,7 @@ static const struct {
 /* ---- the protocol ---- */
 
 void iscsi_chap_init(struct iscsi_chap *chap,
-		     const struct iscsi_chap_secrets *secrets)
+		     const struct chap_secrets *secrets)
 {
 	*chap = (struct iscsi_chap){.secrets = secrets};
 }
@@ -54,11 +54,11 @@ int iscsi_chap_respond(uint8_t algorithm, uint8_t id, const char *secret,
 		       const uint8_t *challenge, size_t length,
 		       uint8_t ret[static ISCSI_CHAP_DIGEST_MAX])
 {
-	uint8_t message[1 + ISCSI_CHAP_SECRET_MAX + ISCSI_BINARY_MAX];
+	uint8_t message[1 + CHAP_SECRET_MAX + ISCSI_BINARY_MAX];
 	size_t n = strlen(secret), i = 0;
 	int r;
 
-	if (n > ISCSI_CHAP_SECRET_MAX || length > ISCSI_BINARY_MAX)
+	if (n > CHAP_SECRET_MAX || length > ISCSI_BINARY_MAX)
 		return -EINVAL;
 	while (i < array_size(algorithms) && algorithms[i].number != algorithm)
 		i++;
@@ -119,7 +119,7 @@ static void algorithm_step(struct iscsi_chap *chap,
 static bool response_right(const struct iscsi_chap *chap,
 			   const struct iscsi_chap_keys *keys)
 {
-	const struct iscsi_chap_secrets *secrets = chap->secrets;
+	const struct chap_secrets *secrets = chap->secrets;
 	uint8_t ours[ISCSI_CHAP_DIGEST_MAX] = {0};
 	uint8_t theirs[ISCSI_CHAP_DIGEST_MAX] = {0};
 	int n = iscsi_chap_respond(chap->algorithm, chap->id, secrets->secret,
@@ -137,7 +137,7 @@ static void mutual_step(struct iscsi_chap *chap,
 			const struct iscsi_chap_keys *keys,
 			struct iscsi_answer *answer, const char **ret_why)
 {
-	const struct iscsi_chap_secrets *secrets = chap->secrets;
+	const struct chap_secrets *secrets = chap->secrets;
 	uint8_t challenge[ISCSI_BINARY_MAX], digest[ISCSI_CHAP_DIGEST_MAX];
 	char text[3 + 2 * ISCSI_CHAP_DIGEST_MAX];
 	uint64_t id = 0;

@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
-#include "base/wire/iscsi_chap.h"
+#include "base/wire/chap_secrets.h"
 #include "target/iscsi/iscsi_text.h"
 
 #define ISCSI_CHAP_DIGEST_MAX     32 /* bytes of a response: SHA-256 */
@@ -27,7 +27,7 @@ enum iscsi_chap_state {
 };
 
 struct iscsi_chap {
-	const struct iscsi_chap_secrets *secrets; /* borrowed */
+	const struct chap_secrets *secrets; /* borrowed */
 	enum iscsi_chap_state state;
 	uint8_t algorithm; /* as in CHAP_A */
 	uint8_t id;        /* CHAP_I of ours */
@@ -45,7 +45,7 @@ struct iscsi_chap_keys {
 
 /* @secrets: borrowed as long as @chap is used */
 void iscsi_chap_init(struct iscsi_chap *chap,
-		     const struct iscsi_chap_secrets *secrets);
+		     const struct chap_secrets *secrets);
 
 /*
  * Put a pair of the peer's into @keys, if it is one of CHAP's. False: another

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-static const struct iscsi_chap_secrets secrets = {
+static const struct chap_secrets secrets = {
 	.user = "0xinitiator",
 	.secret = "secret of twelve",
 	.mutual_user = "0btarget",
@@ -204,7 +204,7 @@ static void two_challenges_differ(void **state)
 
 /* ---- files ---- */
 
-static int load(const char *text, unsigned mode, struct iscsi_chap_secrets *ret,
+static int load(const char *text, unsigned mode, struct chap_secrets *ret,
 		struct error *err)
 {
 	char path[] = "/tmp/iscsi_chap_test.XXXXXX";
@@ -214,14 +214,14 @@ static int load(const char *text, unsigned mode, struct iscsi_chap_secrets *ret,
 	assert_int_equal(write(fd, text, strlen(text)), strlen(text));
 	assert_int_equal(fchmod(fd, mode), 0);
 	(void)close(fd);
-	r = iscsi_chap_load(path, ret, err);
+	r = chap_secrets_load(path, ret, err);
 	(void)unlink(path);
 	return r;
 }
 
 static void reads_a_file_of_secrets(void **state)
 {
-	struct iscsi_chap_secrets s = {.user = ""};
+	struct chap_secrets s = {.user = ""};
 	struct error err = {0};
 
 	(void)state;
@@ -254,7 +254,7 @@ static void refuses_files_that_will_not_do(void **state)
 		{"topsecret value\n", 0600, EINVAL},
 		{"user u\nsecret\n", 0600, EINVAL},
 	};
-	struct iscsi_chap_secrets s = {.user = "kept"};
+	struct chap_secrets s = {.user = "kept"};
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {

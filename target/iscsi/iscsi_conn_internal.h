@@ -75,7 +75,7 @@ struct iscsi_conn {
 
 	/* the session */
 	struct iscsi_target *target; /* a reference */
-	struct iscsi_chap_secrets secrets;
+	struct chap_secrets secrets;
 	struct iscsi_login_user user;
 	bool entered;
 	struct conn_revoke revoke;

@@ -34,7 +34,7 @@ struct iscsi_login_ops {
 	 */
 	enum iscsi_login_status (*find)(void *context,
 					const struct iscsi_login *login,
-					const struct iscsi_chap_secrets **ret);
+					const struct chap_secrets **ret);
 	/* Tell whether there is a session with login->tsih, which is not 0. */
 	bool (*has_session)(void *context, const struct iscsi_login *login);
 };
@@ -61,7 +61,7 @@ struct iscsi_login {
 	uint8_t stage;
 	uint32_t itt;
 	unsigned messages;
-	const struct iscsi_chap_secrets *secrets; /* borrowed */
+	const struct chap_secrets *secrets; /* borrowed */
 	struct iscsi_chap chap;
 	struct iscsi_text text;
 };

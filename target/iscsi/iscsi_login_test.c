@@ -17,14 +17,14 @@ struct kit {
 	struct iscsi_login login;
 	struct iscsi_login_response response;
 	struct iscsi_answer answer;
-	const struct iscsi_chap_secrets *secrets;
+	const struct chap_secrets *secrets;
 	enum iscsi_login_status found;
 	bool session;
 };
 
 static enum iscsi_login_status find(void *context,
 				    const struct iscsi_login *login,
-				    const struct iscsi_chap_secrets **ret)
+				    const struct chap_secrets **ret)
 {
 	struct kit *kit = context;
 
@@ -43,8 +43,8 @@ static bool has_session(void *context, const struct iscsi_login *login)
 
 static const struct iscsi_login_ops ops = {find, has_session};
 
-static const struct iscsi_chap_secrets secrets = {.user = "me",
-						  .secret = "secret of twelve"};
+static const struct chap_secrets secrets = {.user = "me",
+					    .secret = "secret of twelve"};
 
 static int setup(void **state)
 {

@@ -142,7 +142,7 @@ static void export_set(struct target *target, const char *name,
 
 static void exports_renew(struct target *target)
 {
-	static const struct iscsi_chap_secrets secrets = {
+	static const struct chap_secrets secrets = {
 		.user = "me", .secret = "secret of twelve"};
 	struct target_scsi scsi = {.name = GROUP,
 				   .size = FUZZ_DEVICE_SIZE,

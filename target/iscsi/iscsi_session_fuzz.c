@@ -35,7 +35,7 @@ struct run {
 	bool closed;
 };
 
-static const struct iscsi_chap_secrets secrets = {
+static const struct chap_secrets secrets = {
 	.user = "u",
 	.secret = "secret of twelve",
 	.mutual_user = "m",
@@ -53,7 +53,7 @@ static void note(struct run *run, const void *data, size_t length)
 
 static enum iscsi_login_status fake_find(void *context,
 					 const struct iscsi_login *login,
-					 const struct iscsi_chap_secrets **ret)
+					 const struct chap_secrets **ret)
 {
 	struct run *run = context;
 

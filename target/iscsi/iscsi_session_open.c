@@ -258,9 +258,9 @@ void iscsi_conn_commit(struct iscsi_conn *conn)
 
 /* ---- questions of the session ---- */
 
-static enum iscsi_login_status session_find(
-	void *context, const struct iscsi_login *login,
-	const struct iscsi_chap_secrets **ret)
+static enum iscsi_login_status session_find(void *context,
+					    const struct iscsi_login *login,
+					    const struct chap_secrets **ret)
 {
 	struct iscsi_conn *conn = context;
 	int r;

@@ -244,7 +244,7 @@ static int spec_check(const struct target_export *spec, struct error *err)
 		r = error_set(err, EINVAL, "a tag has at most %d bytes",
 			      TARGET_ISCSI_TAG_MAX);
 	if (r == 0 && spec->scsi->secrets)
-		r = iscsi_chap_check(spec->scsi->secrets, err);
+		r = chap_secrets_check(spec->scsi->secrets, err);
 	return r;
 }
 
@@ -416,17 +416,17 @@ void iscsi_table_free(struct iscsi_table *table)
 }
 
 int iscsi_table_set_discovery(struct iscsi_table *table,
-			      const struct iscsi_chap_secrets *secrets,
+			      const struct chap_secrets *secrets,
 			      struct error *err)
 {
-	int r = iscsi_chap_check(secrets, err);
+	int r = chap_secrets_check(secrets, err);
 
 	if (r == 0)
 		table->discovery = *secrets;
 	return r;
 }
 
-const struct iscsi_chap_secrets *iscsi_table_discovery(
+const struct chap_secrets *iscsi_table_discovery(
 	const struct iscsi_table *table)
 {
 	return &table->discovery;

@@ -88,9 +88,9 @@ void iscsi_table_grow(struct iscsi_table *table, const char *name,
  * these. -EINVAL.
  */
 int iscsi_table_set_discovery(struct iscsi_table *table,
-			      const struct iscsi_chap_secrets *secrets,
+			      const struct chap_secrets *secrets,
 			      struct error *err);
-const struct iscsi_chap_secrets *iscsi_table_discovery(
+const struct chap_secrets *iscsi_table_discovery(
 	const struct iscsi_table *table);
 
 /* ---- targets ---- */
@@ -109,7 +109,7 @@ const char *iscsi_target_name(const struct iscsi_target *target);
 
 /* Return the secrets that an initiator has to prove now. */
 void iscsi_target_secrets(struct iscsi_target *target,
-			  struct iscsi_chap_secrets *ret);
+			  struct chap_secrets *ret);
 struct scsi_target *iscsi_target_scsi(const struct iscsi_target *target);
 
 /* Which LUNs the target has. */

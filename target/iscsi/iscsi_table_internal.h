@@ -17,7 +17,7 @@ struct iscsi_target {
 	char name[ISCSI_NAME_MAX + 1];
 	char tag[TARGET_ISCSI_TAG_MAX + 1]; /* "": none */
 	struct scsi_target *scsi;
-	struct iscsi_chap_secrets secrets;
+	struct chap_secrets secrets;
 };
 
 struct iscsi_row {
@@ -41,7 +41,7 @@ struct iscsi_table {
 	unsigned n_logins;
 	uint16_t tsih; /* the last one given */
 	/* Secrets of discovery; without a user: none. */
-	struct iscsi_chap_secrets discovery;
+	struct chap_secrets discovery;
 };
 
 /* A target that has rows; the lock is held. NULL: none. */

@@ -131,8 +131,8 @@ static void a_peer_finds_what_one_export_admits(void **state)
 	assert_string_equal(list("iqn.x:you"), "iqn.2025-01.io.union:c ");
 }
 
-static const struct iscsi_chap_secrets one = {.user = "one",
-					      .secret = "the secret of one"};
+static const struct chap_secrets one = {.user = "one",
+					.secret = "the secret of one"};
 
 static int set_secrets(void)
 {
@@ -160,7 +160,7 @@ static void *set_again(void *stop)
 static void secrets_are_never_seen_half_set(void **state)
 {
 	struct peer_address from = peer("iqn.x:me");
-	struct iscsi_chap_secrets seen;
+	struct chap_secrets seen;
 	struct iscsi_target *target;
 	atomic_bool stop = false;
 	pthread_t thread;

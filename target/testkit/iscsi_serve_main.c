@@ -24,7 +24,7 @@ struct config {
 	uint64_t physical_size, peer_timeout, low_space;
 	bool read_only, removable, thin, direct, help;
 	/* Of @chap, and of @discovery. */
-	struct iscsi_chap_secrets secrets, discovering;
+	struct chap_secrets secrets, discovering;
 };
 
 #define ROW(name, type, member, argument, help, value)                    \
@@ -193,10 +193,10 @@ static int run(void *context, struct error *err)
 	int r = serve_without(&config->without, &options.without, err);
 
 	if (r == 0 && config->chap)
-		r = iscsi_chap_load(config->chap, &config->secrets, err);
+		r = chap_secrets_load(config->chap, &config->secrets, err);
 	if (r == 0 && config->discovery) {
-		r = iscsi_chap_load(config->discovery, &config->discovering,
-				    err);
+		r = chap_secrets_load(config->discovery, &config->discovering,
+				      err);
 		options.discovery = &config->discovering;
 	}
 	if (r == 0)

@@ -14,7 +14,7 @@ uint8_t iscsi_kit_pattern[ISCSI_KIT_PAYLOAD_MAX];
 
 static enum iscsi_login_status find(void *context,
 				    const struct iscsi_login *login,
-				    const struct iscsi_chap_secrets **ret)
+				    const struct chap_secrets **ret)
 {
 	(void)context;
 	(void)login;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/wire/iscsi_chap.h"
+#include "base/wire/chap_secrets.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -23,7 +23,7 @@ static int chap_value_set(char *to, size_t size, const char *value, bool *seen,
 }
 
 /* One line without its end; changed. No error says what is in it. */
-static int line_take(struct iscsi_chap_secrets *secrets, bool seen[static 4],
+static int line_take(struct chap_secrets *secrets, bool seen[static 4],
 		     char *line, struct error *err)
 {
 	char *value = line + strcspn(line, " \t");
@@ -51,7 +51,7 @@ static int line_take(struct iscsi_chap_secrets *secrets, bool seen[static 4],
 			 "mutual-secret");
 }
 
-static int lines_read(FILE *file, struct iscsi_chap_secrets *secrets,
+static int lines_read(FILE *file, struct chap_secrets *secrets,
 		      struct error *err)
 {
 	char line[512];
@@ -75,10 +75,10 @@ static int lines_read(FILE *file, struct iscsi_chap_secrets *secrets,
 	return r;
 }
 
-int iscsi_chap_load(const char *path, struct iscsi_chap_secrets *ret,
-		    struct error *err)
+int chap_secrets_load(const char *path, struct chap_secrets *ret,
+		      struct error *err)
 {
-	struct iscsi_chap_secrets secrets = {.user = ""};
+	struct chap_secrets secrets = {.user = ""};
 	auto_fclose FILE *file = fopen(path, "re");
 	struct stat st;
 	int r;
@@ -93,7 +93,7 @@ int iscsi_chap_load(const char *path, struct iscsi_chap_secrets *ret,
 				 path);
 	r = lines_read(file, &secrets, err);
 	if (r == 0)
-		r = iscsi_chap_check(&secrets, err);
+		r = chap_secrets_check(&secrets, err);
 	if (r == 0)
 		*ret = secrets;
 	else
@@ -108,15 +108,14 @@ static int secret_check(const char *user, const char *secret, const char *what,
 	if ((user[0] == '\0') != (secret[0] == '\0'))
 		return error_set(err, EINVAL,
 				 "%s: user and secret come together", what);
-	if (secret[0] != '\0' && strlen(secret) < ISCSI_CHAP_SECRET_MIN)
+	if (secret[0] != '\0' && strlen(secret) < CHAP_SECRET_MIN)
 		return error_set(err, EINVAL,
 				 "%s: a secret has at least %d bytes", what,
-				 ISCSI_CHAP_SECRET_MIN);
+				 CHAP_SECRET_MIN);
 	return 0;
 }
 
-int iscsi_chap_check(const struct iscsi_chap_secrets *secrets,
-		     struct error *err)
+int chap_secrets_check(const struct chap_secrets *secrets, struct error *err)
 {
 	int r = secret_check(secrets->user, secrets->secret, "the initiator's",
 			     err);

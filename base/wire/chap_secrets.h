@@ -3,21 +3,21 @@
  * The secrets of CHAP (RFC 1994), as target and initiator read them from a
  * file. They never reach a log.
  */
-#ifndef BASE_ISCSI_CHAP_H
-#define BASE_ISCSI_CHAP_H
+#ifndef BASE_CHAP_SECRETS_H
+#define BASE_CHAP_SECRETS_H
 
 #include "base/error.h"
 
-#define ISCSI_CHAP_NAME_MAX   255 /* bytes; ours */
-#define ISCSI_CHAP_SECRET_MAX 255 /* bytes; ours */
-#define ISCSI_CHAP_SECRET_MIN 12  /* bytes; RFC 7143 9.2.1: 96 bits */
+#define CHAP_NAME_MAX   255 /* bytes; ours */
+#define CHAP_SECRET_MAX 255 /* bytes; ours */
+#define CHAP_SECRET_MIN 12  /* bytes; RFC 7143 9.2.1: 96 bits */
 
 /* Of one target. "" as user: no CHAP; as mutual_user: we prove nothing. */
-struct iscsi_chap_secrets {
-	char user[ISCSI_CHAP_NAME_MAX + 1];
-	char secret[ISCSI_CHAP_SECRET_MAX + 1];
-	char mutual_user[ISCSI_CHAP_NAME_MAX + 1];
-	char mutual_secret[ISCSI_CHAP_SECRET_MAX + 1];
+struct chap_secrets {
+	char user[CHAP_NAME_MAX + 1];
+	char secret[CHAP_SECRET_MAX + 1];
+	char mutual_user[CHAP_NAME_MAX + 1];
+	char mutual_secret[CHAP_SECRET_MAX + 1];
 };
 
 /*
@@ -29,14 +29,13 @@ struct iscsi_chap_secrets {
  * -EINVAL names the line; -EPERM: others than its owner may read the file.
  * No error says a secret.
  */
-int iscsi_chap_load(const char *path, struct iscsi_chap_secrets *ret,
-		    struct error *err);
+int chap_secrets_load(const char *path, struct chap_secrets *ret,
+		      struct error *err);
 
 /*
  * -EINVAL: a user without a secret, a secret that is too short, or the same
  * both ways (RFC 7143 9.2.1).
  */
-int iscsi_chap_check(const struct iscsi_chap_secrets *secrets,
-		     struct error *err);
+int chap_secrets_check(const struct chap_secrets *secrets, struct error *err);
 
 #endif
