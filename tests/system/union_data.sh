@@ -66,6 +66,25 @@ test_the_daemon_sees_the_data_only_without_passthrough() {
 	stop
 }
 
+cached() { echo $(($(fincore -nb -o RES "$D/a/f"))); } # bytes
+
+# The caller's posix_fadvise() does not reach the branch, and an io_uring writes
+# past cached pages slowly.
+test_an_open_for_direct_writes_drops_what_the_branch_has_cached() {
+	need fincore
+	three_branches
+	union policy=ff "$D/a:$D/b"
+	[ "$(stat_of passthrough)" = true ] || return 0
+	dd if=/dev/zero of="$M/f" bs=64k count=16 conv=fsync status=none
+	dd if="$M/f" of="$D/null" iflag=direct bs=4k count=1 status=none
+	dd if=/dev/zero of="$M/f" bs=4k count=1 conv=notrunc,fsync status=none
+	same "$(cached)" $((1 << 20)) "reads and other writes drop nothing"
+	dd if=/dev/zero of="$M/f" oflag=direct bs=4k count=0 conv=notrunc status=none
+	same "$(cached)" 0
+	cmp -n 1048576 "$M/f" /dev/zero
+	stop
+}
+
 test_fio_verifies_what_it_wrote() {
 	three_branches
 	local pt

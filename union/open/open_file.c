@@ -205,6 +205,18 @@ static int open_to_read(const struct request *request,
 	return own;
 }
 
+/*
+ * Drop what the branch's page cache has of a file that is to be written with
+ * O_DIRECT past us. Each such write drops the pages it meets, but an io_uring
+ * does so only after 128 tries: the kernel says that a FUSE file can be polled,
+ * and is always ready. The caller's own posix_fadvise() is for our inode, not
+ * for the branch's.
+ */
+static void drop_cached(int fd)
+{
+	(void)posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED); /* is a hint */
+}
+
 int open_file_new(struct request *request, struct node *node, int fd,
 		  bool appends, struct fuse_file_info *info,
 		  int32_t *ret_backing)
@@ -267,6 +279,8 @@ int open_file_new(struct request *request, struct node *node, int fd,
 	}
 	if (file->passed_writer)
 		room_writer_waits(fs->room, branch);
+	if (file->passed_writer && info->flags & O_DIRECT)
+		drop_cached(fd);
 	if (forgets)
 		(void)fuse_lowlevel_notify_inval_inode(fs->session, node->id,
 						       -1, 0);
