@@ -106,8 +106,11 @@ class Bench:
                 self.pool(node, kind, size)
         splits = how.pop("splits", None) or len(nodes)
         volume = client.volume(each * splits, nodes, splits=splits, **how)
-        side = works.Side(title, client.host, volume.point,
-                          tuple((node, node.path("pool-" + kind)) for node in nodes),
+        behind = [(node, node.path("pool-" + kind)) for node in nodes]
+        if volume.device is None:
+            # fio drops the pages of the union's files, not of its branches'.
+            behind.insert(0, (client.host, *volume.branches()))
+        side = works.Side(title, client.host, volume.point, tuple(behind),
                           client.helpers, lambda: [(node, self.cluster.by_host[node].server.pid)
                                                    for node in nodes])
         works.lay_out(side, size)
