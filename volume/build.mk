@@ -14,7 +14,7 @@ volume_store := $(volume_stores) volume/op/leader_election.c volume/cluster/node
   volume/record/node_record.c volume/record/node_report.c volume/op/node_states.c volume/cluster/nodes.c volume/op/watch.c
 
 $(eval $(call library,volume,\
-  volume/mount/branch_check.c volume/mount/branch_fs.c volume/mount/branch_tool.c volume/op/context.c volume/op/cut.c volume/extent/export_stats.c volume/extent/extent_copies.c volume/extent/extent_snapshot.c \
+  volume/mount/branch_check.c volume/mount/branch_fs.c volume/mount/branch_tool.c volume/op/context.c volume/op/cut.c volume/op/flow.c volume/extent/export_stats.c volume/extent/extent_copies.c volume/extent/extent_snapshot.c \
   volume/extent/extents.c \
   volume/flow/flow_attach.c volume/flow/flow_check.c volume/flow/flow_create.c volume/flow/flow_delete.c \
   volume/op/iscsi_route.c \
@@ -57,6 +57,7 @@ $(eval $(call unit_test,volume/store/kube/store_kube_watch_test,volume,$(store_k
 $(eval $(call unit_test,volume/op/leader_election_test,volume,$(store_kit)))
 $(eval $(call unit_test,volume/cluster/node_agent_test,volume,$(store_kit)))
 $(eval $(call unit_test,volume/op/condition_writer_test,volume))
+$(eval $(call unit_test,volume/op/flow_test,volume))
 $(eval $(call unit_test,volume/plan/planner_test,volume))
 $(eval $(call unit_test,volume/plan/planner_grow_test,volume))
 $(eval $(call unit_test,volume/plan/planner_strategy_test,volume))

@@ -17,6 +17,7 @@
 #include "volume/mount/mounts.h"
 #include "volume/mount/split_check.h"
 #include "volume/mount/union_process.h"
+#include "volume/op/flow.h"
 #include "volume/op/split.h"
 
 /* ---- the work ---- */
@@ -105,12 +106,16 @@ static int attach_split(struct operation *op, struct volume_split *split,
 					   : 0;
 }
 
-static int attach_splits(struct attach *at, struct error *err)
+static int attach_splits(struct operation *op, struct error *err)
 {
+	struct attach *at = container_of(op, struct attach, op);
 	const struct split_work work = {
 		.each = attach_split, .context = at, .stop_at_first = true};
-	int r = local_options_save(at->op.ctx, at->op.name, at->option_text,
-				   err);
+	int r;
+
+	op->total = op->done +
+		    (unsigned)at->n_splits * (SPLIT_ATTACH_STEPS - 1) + 2;
+	r = local_options_save(at->op.ctx, at->op.name, at->option_text, err);
 
 	return r < 0 ? r : split_foreach(&at->op, &work, NULL, err);
 }
@@ -134,65 +139,58 @@ static int follow_union(struct attach *at, struct error *err)
 	return r;
 }
 
-static int attach_parts(struct attach *at, struct error *err)
+static int attach_union(struct operation *op, struct error *err)
 {
+	struct attach *at = container_of(op, struct attach, op);
 	bool answers = false;
-	int r;
+	int r = at->linear ? 0 : settle_union(at, &answers, err);
 
-	at->op.total = at->op.done +
-		       (unsigned)at->n_splits * (SPLIT_ATTACH_STEPS - 1) + 2;
-	r = attach_splits(at, err);
 	if (r < 0 || at->linear)
 		return r;
-	r = settle_union(at, &answers, err);
-	if (r == 0)
-		r = answers ? follow_union(at, err) : start_union(at, err);
-	return r;
+	return answers ? follow_union(at, err) : start_union(at, err);
 }
 
-static int mark_attached(struct attach *at, struct error *err)
+static int attach_finish(struct operation *op, struct error *err)
 {
-	struct volume_attachment *a = volume_record_attachment(
-		at->op.record, at->op.ctx->node);
-	int r = operation_step(&at->op, err, "record", "writing the record");
+	const struct attach *at = container_of(op, struct attach, op);
+	struct volume_attachment *a = volume_record_attachment(op->record,
+							       op->ctx->node);
+	int r = operation_step(op, err, "record", "writing the record");
 
 	if (r < 0)
 		return r;
 	a->state = ATTACHMENT_ATTACHED;
-	if (at->n_splits == volume_record_made(at->op.record)) {
-		volume_record_granted(at->op.record);
-		split_check_sound(at->op.record);
+	if (at->n_splits == volume_record_made(op->record)) {
+		volume_record_granted(op->record);
+		split_check_sound(op->record);
 	}
 	a->since_s = clock_wall_s();
-	r = operation_save(&at->op, err);
+	r = operation_save(op, err);
 	if (r == 0)
-		operation_finish(&at->op, "volume %s is %s%s", at->op.name,
+		operation_finish(op, "volume %s is %s%s", op->name,
 				 at->linear ? "a device here" : "mounted at ",
 				 at->mount_point);
 	return r;
 }
 
-/* Leave nothing of a first attach that failed. @err has the cause. */
-static void attach_undo(struct attach *at, struct error *err)
+/* Leave nothing of a first attach that failed. */
+static int attach_undo(struct operation *op, int failed, struct error *err)
 {
-	struct volume_attachment *a = volume_record_attachment(
-		at->op.record, at->op.ctx->node);
-	struct name_list silent;
-	struct error why = {0};
+	struct volume_attachment *a = volume_record_attachment(op->record,
+							       op->ctx->node);
+	struct name_list silent = {0};
 	int r;
 
-	at->op.undoing = true;
-	r = local_remove(&at->op, true, &why);
-	if (r == 0) {
-		splits_withdraw(&at->op, a, &silent);
-		name_list_done(&silent);
-		operation_unattach(&at->op, a);
-		r = operation_save(&at->op, &why);
-	}
-	at->op.undoing = false;
+	(void)failed;
+	if (!container_of(op, struct attach, op)->fresh)
+		return 0;
+	r = local_remove(op, true, err);
 	if (r < 0)
-		(void)error_prefix(
-			err, "%s; and to undo it failed: ", error_text(&why));
+		return r;
+	splits_withdraw(op, a, &silent);
+	name_list_done(&silent);
+	operation_unattach(op, a);
+	return operation_save(op, err);
 }
 
 /*
@@ -238,28 +236,25 @@ static int read_mount_point(struct attach *at, struct error *err)
 	return r < 0 ? error_prefix(err, "mount point: ") : 0;
 }
 
-static int attach_run(struct attach *at, struct error *err)
+static int attach_check(struct operation *op, struct error *err)
 {
-	bool whole = false;
-	int r = operation_check_ready(&at->op, err);
+	struct attach *at = container_of(op, struct attach, op);
+	int r = operation_check_ready(op, err);
 
 	if (r < 0)
 		return r;
-	at->linear = volume_spec_linear(&at->op.record->spec);
+	at->linear = volume_spec_linear(&op->record->spec);
 	r = read_mount_point(at, err);
-	if (r == 0)
-		r = read_options(at, err);
-	if (r == 0)
-		r = attach_reserve(at, &whole, err);
-	if (r < 0 || whole)
-		return r;
-	r = attach_parts(at, err);
-	if (r == 0)
-		r = mark_attached(at, err);
-	if (r < 0 && at->fresh)
-		attach_undo(at, err);
-	return r;
+	return r < 0 ? r : read_options(at, err);
 }
+
+static const struct flow_phase attach_phases[] = {
+	{attach_check, FLOW_LEAVE}, {attach_reserve, FLOW_LEAVE},
+	{attach_splits, FLOW_UNDO}, {attach_union, FLOW_UNDO},
+	{attach_finish, FLOW_UNDO}, {NULL, FLOW_LEAVE},
+};
+static const struct flow attach_flow = {.phases = attach_phases,
+					.undo = attach_undo};
 
 int volume_attach(struct volume_context *ctx,
 		  const struct volume_attach_request *request,
@@ -271,7 +266,7 @@ int volume_attach(struct volume_context *ctx,
 
 	if (r < 0)
 		return r;
-	r = attach_run(&at, err);
+	r = flow_run(&attach_flow, &at.op, err);
 	operation_end(&at.op);
 	if (r < 0)
 		(void)error_prefix(err, "attach volume '%s': ", request->name);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * volume_create(): the phases of a volume until it is ready. The record tells
- * which are left, so a call that was cut short goes on where it ended.
+ * volume_create(): the phases of a volume until it is ready (volume/op/flow.h).
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -12,7 +11,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/size.h"
-#include "volume/op/context.h"
+#include "volume/op/flow.h"
 #include "volume/op/split.h"
 #include "volume/snapshot/clone_source.h"
 #include "volume/space/capacity.h"
@@ -152,22 +151,6 @@ static int create_finish(struct operation *op, struct error *err)
 	return r;
 }
 
-/* The phases, in this order. Each does its part that the record lacks. */
-static int (*const create_phases[])(struct operation *op, struct error *err) = {
-	create_clone_record, create_plan,       create_extents,
-	clone_source_wait,   clone_source_drop, create_finish,
-};
-
-static int create_run_phases(struct operation *op, struct error *err)
-{
-	const size_t n = sizeof(create_phases) / sizeof(create_phases[0]);
-	int r = 0;
-
-	for (size_t i = 0; r == 0 && i < n; i++)
-		r = create_phases[i](op, err);
-	return r;
-}
-
 /* ---- undo ---- */
 
 static int undo_extent(struct operation *op, struct volume_split *split,
@@ -181,16 +164,12 @@ static int undo_extent(struct operation *op, struct volume_split *split,
 static int undo_extents(struct operation *op, struct error *err)
 {
 	static const struct split_work work = {.each = undo_extent};
-	int r;
 
-	op->undoing = true;
-	r = split_foreach(op, &work, NULL, err);
-	op->undoing = false;
-	return r;
+	return split_foreach(op, &work, NULL, err);
 }
 
-/* Keep what was begun, and say so in the record. */
-static int create_keep(struct operation *op, int r, struct error *err)
+/* Say in the record that it is not finished. */
+static void create_keep(struct operation *op, struct error *err)
 {
 	(void)volume_record_condition(op->record, "Created", false,
 				      "Unfinished", error_text(err));
@@ -199,25 +178,45 @@ static int create_keep(struct operation *op, int r, struct error *err)
 			   "volume '%s' is not finished (repeat the command to "
 			   "finish it, `trib volume delete %s` to undo it): ",
 			   op->name, op->name);
-	return r;
 }
 
-/* Undo all, and forget the volume. Returns @r, or that it can't be undone. */
+/* Nothing was begun before the record was written. */
 static int create_undo(struct operation *op, int r, struct error *err)
 {
-	struct error why = {0};
-	int e = undo_extents(op, &why);
+	int e = 0;
 
+	if (!op->record->resource_version[0])
+		return 0;
+	if (error_is_open(r))
+		return 1;
+	e = undo_extents(op, err);
 	if (e == 0)
-		e = clone_source_drop(op, &why);
-	if (e == 0)
-		e = operation_remove(op, &why);
-	if (e == 0)
-		return r;
-	(void)error_prefix(err,
-			   "%s; and to undo it failed: ", error_text(&why));
-	return create_keep(op, -EHOSTUNREACH, err);
+		e = clone_source_drop(op, err);
+	return e < 0 ? e : operation_remove(op, err);
 }
+
+/* Another volume took the room meanwhile: once more, by a new plan. */
+static bool create_again(struct operation *op, int r, unsigned runs)
+{
+	return r == -ENOSPC && runs == 1 && create_is_planned(op->record) &&
+	       undo_extents(op, NULL) == 0;
+}
+
+static const struct flow_phase create_phases[] = {
+	{create_clone_record, FLOW_UNDO},
+	{create_plan, FLOW_UNDO},
+	{create_extents, FLOW_UNDO},
+	{clone_source_wait, FLOW_UNDO},
+	{clone_source_drop, FLOW_UNDO},
+	{create_finish, FLOW_UNDO},
+	{NULL, FLOW_LEAVE},
+};
+static const struct flow create_flow = {
+	.phases = create_phases,
+	.again = create_again,
+	.undo = create_undo,
+	.keep = create_keep,
+};
 
 /* ---- the call ---- */
 
@@ -269,16 +268,7 @@ static int create_run(struct operation *op, const struct volume_spec *spec,
 
 	if (r < 0 || op->record->phase == VOLUME_READY)
 		return r;
-	r = create_run_phases(op, err);
-	/* Another volume took the room meanwhile: once more, by a new plan. */
-	if (r == -ENOSPC && create_is_planned(op->record) &&
-	    undo_extents(op, NULL) == 0)
-		r = create_run_phases(op, err);
-	/* Nothing was begun before the record was written. */
-	if (r == 0 || !op->record->resource_version[0])
-		return r;
-	return error_is_open(r) ? create_keep(op, r, err)
-				: create_undo(op, r, err);
+	return flow_run(&create_flow, op, err);
 }
 
 static int create_check_name(const char *name, struct error *err)

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "volume/mount/local.h"
-#include "volume/op/context.h"
+#include "volume/op/flow.h"
 #include "volume/op/split.h"
 #include "volume/snapshot/clone_source.h"
 
@@ -44,7 +44,33 @@ static int delete_extents(struct operation *op, struct error *err)
 	return split_foreach(op, &work, NULL, err);
 }
 
-static int delete_keep(struct operation *op, int r, struct error *err)
+/* Look for users by other records, before anything is changed. */
+static int delete_look(struct operation *op, struct error *err)
+{
+	return splits_look(op, SPLITS_HELD | SPLITS_FOUND, NULL, err);
+}
+
+static int delete_mark(struct operation *op, struct error *err)
+{
+	op->total = (unsigned)op->record->n_splits + 1;
+	if (op->record->phase == VOLUME_DELETING)
+		return 0;
+	op->record->phase = VOLUME_DELETING;
+	return operation_save(op, err);
+}
+
+static int delete_record(struct operation *op, struct error *err)
+{
+	int r = operation_step(op, err, "record", "removing the record");
+
+	if (r == 0)
+		r = operation_remove(op, err);
+	if (r == 0)
+		operation_finish(op, "volume %s is gone", op->name);
+	return r;
+}
+
+static void delete_keep(struct operation *op, struct error *err)
 {
 	(void)volume_record_condition(op->record, "Deleted", false,
 				      "Unfinished", error_text(err));
@@ -53,40 +79,20 @@ static int delete_keep(struct operation *op, int r, struct error *err)
 			   "volume '%s' is not yet deleted (repeat the command "
 			   "to finish): ",
 			   op->name);
-	return r;
 }
 
-static int delete (struct operation *op, struct error *err)
-{
-	int r = delete_check_unused(op, err);
-
-	if (r < 0)
-		return r;
-	/* Before anything is changed, look for users by other records. */
-	r = splits_look(op, SPLITS_HELD | SPLITS_FOUND, NULL, err);
-	if (r < 0)
-		return r;
-	op->total = (unsigned)op->record->n_splits + 1;
-	if (op->record->phase != VOLUME_DELETING) {
-		op->record->phase = VOLUME_DELETING;
-		r = operation_save(op, err);
-		if (r < 0)
-			return r;
-	}
-	r = delete_extents(op, err);
-	if (r < 0)
-		return delete_keep(op, r, err);
+static const struct flow_phase delete_phases[] = {
+	{delete_check_unused, FLOW_LEAVE},
+	{delete_look, FLOW_LEAVE},
+	{delete_mark, FLOW_LEAVE},
+	{delete_extents, FLOW_KEEP},
 	/* The clone's source may have been left half made. */
-	r = clone_source_drop(op, err);
-	if (r < 0)
-		return delete_keep(op, r, err);
-	r = operation_step(op, err, "record", "removing the record");
-	if (r == 0)
-		r = operation_remove(op, err);
-	if (r == 0)
-		operation_finish(op, "volume %s is gone", op->name);
-	return r;
-}
+	{clone_source_drop, FLOW_KEEP},
+	{delete_record, FLOW_LEAVE},
+	{NULL, FLOW_LEAVE},
+};
+static const struct flow delete_flow = {.phases = delete_phases,
+					.keep = delete_keep};
 
 int volume_delete(struct volume_context *ctx, const char *name,
 		  struct error *err)
@@ -97,7 +103,7 @@ int volume_delete(struct volume_context *ctx, const char *name,
 	if (r < 0)
 		return r;
 	if (op.record)
-		r = delete (&op, err);
+		r = flow_run(&delete_flow, &op, err);
 	operation_end(&op);
 	return r;
 }

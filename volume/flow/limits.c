@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "volume/op/flow.h"
 #include "volume/op/split.h"
 #include "volume/snapshot/snapshot.h"
 
@@ -42,11 +43,17 @@ static bool limits_differ(const struct volume_limits *a,
 	return a->iops != b->iops || a->bytes_per_second != b->bytes_per_second;
 }
 
+struct limit {
+	struct operation op;
+	const struct volume_limits *wanted; /* borrowed */
+	struct volume_limits before;
+};
+
 /*
  * Say in the record that the limits are not all in force. A repeat brings them
  * there.
  */
-static int limit_keep(struct operation *op, int r, struct error *err)
+static void limit_keep(struct operation *op, struct error *err)
 {
 	(void)volume_record_condition(op->record, CONDITION, false,
 				      "Unfinished", error_text(err));
@@ -55,25 +62,17 @@ static int limit_keep(struct operation *op, int r, struct error *err)
 			   "the limits of volume '%s' are not all in force "
 			   "(repeat the command to finish): ",
 			   op->name);
-	return r;
 }
 
-static int set_back(struct operation *op, const struct volume_limits *before,
-		    int r, struct error *err)
+static int limit_undo(struct operation *op, int failed, struct error *err)
 {
-	struct error why = {0};
-	int e;
+	int r;
 
-	op->record->spec.limits = *before;
-	op->undoing = true;
-	e = limits_apply(op, &why);
-	if (e == 0)
-		e = operation_save(op, &why);
-	if (e == 0)
-		return r;
-	(void)error_prefix(err,
-			   "%s; and to undo it failed: ", error_text(&why));
-	return limit_keep(op, -EHOSTUNREACH, err);
+	if (error_is_open(failed))
+		return 1;
+	op->record->spec.limits = container_of(op, struct limit, op)->before;
+	r = limits_apply(op, err);
+	return r < 0 ? r : operation_save(op, err);
 }
 
 /* A condition that is there only after something went wrong. */
@@ -88,26 +87,25 @@ static void condition_clear(struct volume_record *record)
 	}
 }
 
-static int limit(struct operation *op, const struct volume_limits *limits,
-		 struct error *err)
+static int limit_record(struct operation *op, struct error *err)
 {
-	struct volume_limits before;
+	struct limit *limit = container_of(op, struct limit, op);
 	int r = operation_check_ready(op, err);
 
 	if (r < 0)
 		return r;
-	before = op->record->spec.limits;
+	limit->before = op->record->spec.limits;
 	op->total = (unsigned)op->record->n_splits;
-	if (limits_differ(&before, limits)) {
-		op->record->spec.limits = *limits;
-		r = operation_save(op, err);
-	}
-	if (r < 0)
-		return r;
-	r = limits_apply(op, err);
-	if (r < 0)
-		return error_is_open(r) ? limit_keep(op, r, err)
-					: set_back(op, &before, r, err);
+	if (!limits_differ(&limit->before, limit->wanted))
+		return 0;
+	op->record->spec.limits = *limit->wanted;
+	return operation_save(op, err);
+}
+
+static int limit_finish(struct operation *op, struct error *err)
+{
+	int r;
+
 	condition_clear(op->record);
 	r = operation_save(op, err);
 	if (r == 0)
@@ -115,22 +113,34 @@ static int limit(struct operation *op, const struct volume_limits *limits,
 	return r;
 }
 
+static const struct flow_phase limit_phases[] = {
+	{limit_record, FLOW_LEAVE},
+	{limits_apply, FLOW_UNDO},
+	{limit_finish, FLOW_LEAVE},
+	{NULL, FLOW_LEAVE},
+};
+static const struct flow limit_flow = {
+	.phases = limit_phases,
+	.undo = limit_undo,
+	.keep = limit_keep,
+};
+
 int volume_limit(struct volume_context *ctx, const char *name,
 		 const struct volume_limits *limits, struct volume_record **ret,
 		 struct error *err)
 {
-	struct operation op;
+	struct limit limit = {.wanted = limits};
 	int r;
 
 	if (limits->iops > VOLUME_LIMIT_MAX ||
 	    limits->bytes_per_second > VOLUME_LIMIT_MAX)
 		return error_set(err, EINVAL, "a limit is at most 2^60");
-	r = operation_begin_id(&op, ctx, name, "limiting volume", err);
+	r = operation_begin_id(&limit.op, ctx, name, "limiting volume", err);
 	if (r < 0)
 		return r;
-	r = limit(&op, limits, err);
+	r = flow_run(&limit_flow, &limit.op, err);
 	if (r == 0 && ret)
-		*ret = take_ptr(op.record);
-	operation_end(&op);
+		*ret = take_ptr(limit.op.record);
+	operation_end(&limit.op);
 	return r;
 }

@@ -27,9 +27,11 @@ struct attach {
  * as asked, then record this node at an epoch that keeps others away. A working
  * attachment here is left. A broken one is prepared for being completed.
  *
- * @ret_whole  nothing is left to do
+ * @op  of a struct attach
+ *
+ * Returns 0, 1 (the attachment works already) or a negative errno.
  */
-int attach_reserve(struct attach *at, bool *ret_whole, struct error *err);
+int attach_reserve(struct operation *op, struct error *err);
 
 /*
  * Make a split's file system on @device, mounted at @branch, as large as the

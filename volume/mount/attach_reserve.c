@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/cleanup.h"
 #include "base/clock.h"
 #include "volume/mount/attach.h"
 #include "volume/mount/local.h"
@@ -282,23 +283,20 @@ static int splits_healthy(struct attach *at, struct error *err)
 /*
  * Prepare an attachment that is here for being completed. Branches that work
  * are kept; when a mounted one does not, everything is taken down, since the
- * union has files of it open.
+ * union has files of it open. 1: it is whole.
  */
 static int attachment_repair(struct attach *at, struct volume_attachment *a,
-			     bool *ret_whole, struct error *err)
+			     struct error *err)
 {
 	int healthy = splits_healthy(at, err), r;
 
 	if (healthy < 0)
 		return healthy;
-	*ret_whole = healthy && a->state == ATTACHMENT_ATTACHED &&
-		     (a->read_only ||
-		      !volume_record_fs_behind(at->op.record)) &&
-		     (at->linear ||
-		      (union_answers(at->mount_point) &&
-		       local_union_has(at->mount_point, at->n_splits)));
-	if (*ret_whole)
-		return 0;
+	if (healthy && a->state == ATTACHMENT_ATTACHED &&
+	    (a->read_only || !volume_record_fs_behind(at->op.record)) &&
+	    (at->linear || (union_answers(at->mount_point) &&
+			    local_union_has(at->mount_point, at->n_splits))))
+		return 1;
 	if (!healthy) {
 		r = local_remove(&at->op, true, err);
 		if (r < 0)
@@ -337,13 +335,13 @@ static bool has_other_readers(const struct attach *at)
 	return false;
 }
 
-int attach_reserve(struct attach *at, bool *ret_whole, struct error *err)
+int attach_reserve(struct operation *op, struct error *err)
 {
-	struct volume_attachment *a = volume_record_attachment(
-		at->op.record, at->op.ctx->node);
-	int r = 0;
+	struct attach *at = container_of(op, struct attach, op);
+	struct volume_attachment *a = volume_record_attachment(op->record,
+							       op->ctx->node);
+	int r;
 
-	*ret_whole = false;
 	at->read_only = at->request->read_only ||
 			(a && a->published && a->read_only);
 	at->n_splits = volume_record_attached(at->op.record, at->read_only);
@@ -355,7 +353,6 @@ int attach_reserve(struct attach *at, bool *ret_whole, struct error *err)
 	r = check_here(at, a, err);
 	if (r < 0)
 		return r;
-	return attachment_is_over(at, a)
-		       ? reserve_fresh(at, err)
-		       : attachment_repair(at, a, ret_whole, err);
+	return attachment_is_over(at, a) ? reserve_fresh(at, err)
+					 : attachment_repair(at, a, err);
 }

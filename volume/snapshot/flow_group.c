@@ -11,9 +11,8 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "volume/op/flow.h"
 #include "volume/snapshot/snapshot_op.h"
-
-#define CUTS_MAX 3 /* tries, when nodes could not hold for long enough */
 
 /* A group with all that its cut needs: everything is leased. */
 struct group_work {
@@ -25,7 +24,13 @@ struct group_work {
 	size_t n;
 	size_t n_volumes, n_members; /* that are begun */
 	struct operation steps;
+	enum snapshot_left left;
 };
+
+static struct group_work *work_of(struct operation *steps)
+{
+	return container_of(steps, struct group_work, steps);
+}
 
 /* ---- begin and end ---- */
 
@@ -175,8 +180,10 @@ static int group_new(struct group_work *w,
 				   err);
 }
 
-static int group_check_volumes(const struct group_work *w, struct error *err)
+static int group_check_volumes(struct operation *steps, struct error *err)
 {
+	const struct group_work *w = work_of(steps);
+
 	for (size_t i = 0; i < w->n; i++) {
 		if (strcmp(w->volumes[i].record->uid,
 			   w->g.record->members[i].volume_uid) != 0)
@@ -190,10 +197,12 @@ static int group_check_volumes(const struct group_work *w, struct error *err)
 
 /* ---- cut ---- */
 
-static int group_delete_extents(struct group_work *w, struct error *err)
+static int group_delete_extents(struct operation *steps, struct error *err)
 {
+	struct group_work *w = work_of(steps);
 	int r = 0;
 
+	steps->total = steps->done + 3;
 	for (size_t i = 0; i < w->n_members; i++) {
 		struct snapshot_record *record = w->members[i].record;
 		struct error why = {0};
@@ -201,9 +210,8 @@ static int group_delete_extents(struct group_work *w, struct error *err)
 
 		if (record && record->phase == SNAPSHOT_CREATING &&
 		    strcmp(record->group_uid, w->g.record->uid) == 0)
-			e = snapshot_extents_delete(&w->steps, record,
-						    SNAPSHOT_SPLIT_PLANNED,
-						    &why);
+			e = snapshot_extents_delete(
+				steps, record, SNAPSHOT_SPLIT_PLANNED, &why);
 		if (e < 0 && r == 0) {
 			r = e;
 			if (err)
@@ -214,8 +222,9 @@ static int group_delete_extents(struct group_work *w, struct error *err)
 }
 
 /* The group first: members without one are nobody's. */
-static int group_plan(struct group_work *w, struct error *err)
+static int group_plan(struct operation *steps, struct error *err)
 {
+	struct group_work *w = work_of(steps);
 	int r;
 
 	(void)uuid_make(w->g.record->cut);
@@ -236,23 +245,11 @@ static int group_plan(struct group_work *w, struct error *err)
 	return r;
 }
 
-static int group_cut(struct group_work *w, enum snapshot_left *ret_left,
-		     struct error *err)
+static int group_cut(struct operation *steps, struct error *err)
 {
-	int r;
+	struct group_work *w = work_of(steps);
 
-	for (int tries = 1;; tries++) {
-		r = group_plan(w, err);
-		if (r == 0)
-			r = snapshot_take(&w->steps, w->records, w->n, ret_left,
-					  err);
-		if (r != -ESTALE || tries == CUTS_MAX ||
-		    *ret_left == SNAPSHOT_LEFT_COMING)
-			return r;
-		r = group_delete_extents(w, err);
-		if (r < 0)
-			return r;
-	}
+	return snapshot_take(steps, w->records, w->n, &w->left, err);
 }
 
 /* ---- after the cut ---- */
@@ -261,10 +258,12 @@ static int group_cut(struct group_work *w, enum snapshot_left *ret_left,
  * Save each member's record with its extents, then the group's, which makes
  * them count.
  */
-static int group_commit(struct group_work *w, struct error *err)
+static int group_commit(struct operation *steps, struct error *err)
 {
+	struct group_work *w = work_of(steps);
 	bool all = true, ready;
-	int r = 0;
+	int r = operation_step(steps, err, "record", "writing %zu records",
+			       w->n + 1);
 
 	for (size_t i = 0; r == 0 && i < w->n; i++)
 		r = snapshot_op_save(&w->members[i], err);
@@ -276,77 +275,69 @@ static int group_commit(struct group_work *w, struct error *err)
 		w->g.record->conditions[i].status = true;
 	r = group_op_save(&w->g, err);
 	for (size_t i = 0; r == 0 && i < w->n; i++) {
-		r = group_member_complete(&w->members[i], &w->steps,
-					  w->g.record, &ready, err);
+		r = group_member_complete(&w->members[i], steps, w->g.record,
+					  &ready, err);
 		all = all && ready;
 	}
-	return r < 0 ? r : group_complete_end(&w->g, all, err);
+	if (r == 0)
+		r = group_complete_end(&w->g, all, err);
+	if (r == 0)
+		operation_finish(steps, "group snapshot %s is there",
+				 w->g.name);
+	return r;
 }
 
 /* ---- make ---- */
 
-static int group_keep(struct group_work *w, int r, struct error *err)
+static bool group_again(struct operation *steps, int r, unsigned runs)
 {
-	(void)group_record_condition(w->g.record, "Cut", false, "Unfinished",
+	return snapshot_cuts_again(r, runs, work_of(steps)->left);
+}
+
+/* Undo all, and forget the group. */
+static int group_undo(struct operation *steps, int failed, struct error *err)
+{
+	struct group_work *w = work_of(steps);
+	int r = w->left != SNAPSHOT_LEFT_NONE ? group_delete_extents(steps, err)
+					      : 0;
+
+	(void)failed;
+	if (r == 0 && w->left == SNAPSHOT_LEFT_COMING)
+		return 1;
+	for (size_t i = 0; r == 0 && i < w->n_members; i++) {
+		struct snapshot_record *record = w->members[i].record;
+
+		if (record && strcmp(record->group_uid, w->g.record->uid) == 0)
+			r = snapshot_op_remove(&w->members[i], err);
+	}
+	return r < 0 ? r : group_op_remove(&w->g, err);
+}
+
+static void group_keep(struct operation *steps, struct error *err)
+{
+	struct group_op *g = &work_of(steps)->g;
+
+	(void)group_record_condition(g->record, "Cut", false, "Unfinished",
 				     error_text(err));
-	(void)group_op_save(&w->g, NULL); /* that it is planned suffices */
+	(void)group_op_save(g, NULL); /* that it is planned suffices */
 	(void)error_prefix(err,
 			   "group snapshot '%s' is not made (repeat the "
 			   "command to try again, `trib snapshot group delete "
 			   "%s` to forget it): ",
-			   w->g.name, w->g.name);
-	return r;
+			   g->name, g->name);
 }
 
-static int group_undo(struct group_work *w, enum snapshot_left left, int r,
-		      struct error *err)
-{
-	struct error why = {0};
-	int e = 0;
-
-	w->steps.undoing = true;
-	if (left != SNAPSHOT_LEFT_NONE)
-		e = group_delete_extents(w, &why);
-	if (e == 0 && left == SNAPSHOT_LEFT_COMING)
-		return group_keep(w, r, err);
-	for (size_t i = 0; e == 0 && i < w->n_members; i++) {
-		struct snapshot_record *record = w->members[i].record;
-
-		if (record && strcmp(record->group_uid, w->g.record->uid) == 0)
-			e = snapshot_op_remove(&w->members[i], &why);
-	}
-	if (e == 0)
-		e = group_op_remove(&w->g, &why);
-	if (e == 0)
-		return r;
-	(void)error_prefix(err,
-			   "%s; and to undo it failed: ", error_text(&why));
-	return group_keep(w, -EHOSTUNREACH, err);
-}
-
-static int group_make(struct group_work *w, struct error *err)
-{
-	enum snapshot_left left = SNAPSHOT_LEFT_NONE;
-	int r = group_check_volumes(w, err);
-
-	if (r < 0)
-		return r;
-	w->steps.total = 3;
-	r = group_delete_extents(w, err);
-	if (r < 0)
-		return group_keep(w, r, err);
-	r = group_cut(w, &left, err);
-	if (r < 0)
-		return group_undo(w, left, r, err);
-	r = operation_step(&w->steps, err, "record", "writing %zu records",
-			   w->n + 1);
-	if (r == 0)
-		r = group_commit(w, err);
-	if (r == 0)
-		operation_finish(&w->steps, "group snapshot %s is there",
-				 w->g.name);
-	return r;
-}
+static const struct flow_phase group_phases[] = {
+	{group_check_volumes, FLOW_LEAVE}, {group_delete_extents, FLOW_KEEP},
+	{group_plan, FLOW_UNDO},           {group_cut, FLOW_UNDO},
+	{group_commit, FLOW_LEAVE},        {NULL, FLOW_LEAVE},
+};
+static const struct flow group_flow = {
+	.phases = group_phases,
+	.again = group_again,
+	.undo = group_undo,
+	.keep = group_keep,
+};
 
 static int group_check_same(const struct group_op *g,
 			    const struct group_create_request *request,
@@ -389,7 +380,7 @@ static int group_create(struct group_work *w,
 	if (r == 0 && !w->g.record)
 		r = group_new(w, request, err);
 	if (r == 0)
-		r = group_make(w, err);
+		r = flow_run(&group_flow, &w->steps, err);
 	work_end(w);
 	return r;
 }

@@ -8,10 +8,22 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "volume/mount/local.h"
+#include "volume/op/flow.h"
 #include "volume/op/split.h"
 #include "volume/snapshot/snapshot_op.h"
 #include "volume/space/resize_plan.h"
+
+struct revert {
+	struct operation op;
+	const struct snapshot_record *snapshot; /* borrowed */
+};
+
+static const struct snapshot_record *snapshot_of(struct operation *op)
+{
+	return container_of(op, struct revert, op)->snapshot;
+}
 
 static int revert_check_unused(struct operation *op, struct error *err)
 {
@@ -54,10 +66,9 @@ static int check_splits(const struct operation *op,
 		op->name, snapshot->name, snapshot->name);
 }
 
-static int check_begin(struct operation *op,
-		       const struct snapshot_record *snapshot,
-		       struct error *err)
+static int revert_check(struct operation *op, struct error *err)
 {
+	const struct snapshot_record *snapshot = snapshot_of(op);
 	int r = 0;
 
 	if (!op->record || op->record->phase != VOLUME_REVERTING)
@@ -165,14 +176,15 @@ static int revert_one(struct operation *op, struct volume_split *split,
 
 /* ---- the whole ---- */
 
-static int revert_begin(struct operation *op,
-			const struct snapshot_record *snapshot,
-			struct error *err)
+static int revert_begin(struct operation *op, struct error *err)
 {
+	const struct snapshot_record *snapshot = snapshot_of(op);
 	const struct split_work look = {.each = revert_check_split,
 					.context = snapshot};
-	int r = operation_step(op, err, "check", "asking the nodes");
+	int r;
 
+	op->total = (unsigned)op->record->n_splits + 2;
+	r = operation_step(op, err, "check", "asking the nodes");
 	if (r == 0)
 		r = split_foreach(op, &look, NULL, err);
 	if (r < 0)
@@ -185,42 +197,49 @@ static int revert_begin(struct operation *op,
 	return operation_save(op, err);
 }
 
-static int revert_run(struct operation *op,
-		      const struct snapshot_record *snapshot, struct error *err)
+static int revert_extents(struct operation *op, struct error *err)
 {
 	const struct split_work work = {.each = revert_one,
-					.context = snapshot};
-	int r = check_begin(op, snapshot, err);
+					.context = snapshot_of(op)};
+	int r = split_foreach(op, &work, NULL, err);
 
-	if (r < 0)
-		return r;
-	op->total = (unsigned)op->record->n_splits + 2;
-	r = revert_begin(op, snapshot, err);
-	if (r < 0)
-		return r;
-	r = split_foreach(op, &work, NULL, err);
-	if (r == 0)
-		r = operation_step(op, err, "record", "writing the record");
-	if (r < 0) {
-		(void)operation_save(op, NULL); /* a repeat does it again */
-		(void)error_prefix(err,
-				   "volume '%s' is not yet reverted (repeat "
-				   "the command to finish): ",
-				   op->name);
-		return r;
-	}
+	return r < 0 ? r
+		     : operation_step(op, err, "record", "writing the record");
+}
+
+static int revert_finish(struct operation *op, struct error *err)
+{
+	int r;
+
 	op->record->phase = VOLUME_READY;
 	r = operation_save(op, err);
 	if (r == 0)
 		operation_finish(op, "volume %s is as it was in snapshot %s",
-				 op->name, snapshot->name);
+				 op->name, snapshot_of(op)->name);
 	return r;
 }
+
+static void revert_keep(struct operation *op, struct error *err)
+{
+	(void)operation_save(op, NULL); /* a repeat does it again */
+	(void)error_prefix(err,
+			   "volume '%s' is not yet reverted (repeat the "
+			   "command to finish): ",
+			   op->name);
+}
+
+static const struct flow_phase revert_phases[] = {
+	{revert_check, FLOW_LEAVE},  {revert_begin, FLOW_LEAVE},
+	{revert_extents, FLOW_KEEP}, {revert_finish, FLOW_LEAVE},
+	{NULL, FLOW_LEAVE},
+};
+static const struct flow revert_flow = {.phases = revert_phases,
+					.keep = revert_keep};
 
 int volume_revert(struct volume_context *ctx, const char *volume,
 		  const char *snapshot, struct error *err)
 {
-	struct operation op;
+	struct revert revert = {0};
 	struct snapshot_op s;
 	int r = snapshot_op_begin(&s, ctx, snapshot, "reverting to snapshot",
 				  err);
@@ -231,11 +250,12 @@ int volume_revert(struct volume_context *ctx, const char *volume,
 		r = error_set(err, ENOENT, "there is no snapshot '%s'",
 			      snapshot);
 	if (r == 0)
-		r = operation_begin_id(&op, ctx, volume, "reverting volume",
-				       err);
+		r = operation_begin_id(&revert.op, ctx, volume,
+				       "reverting volume", err);
 	if (r == 0) {
-		r = revert_run(&op, s.record, err);
-		operation_end(&op);
+		revert.snapshot = s.record;
+		r = flow_run(&revert_flow, &revert.op, err);
+		operation_end(&revert.op);
 	}
 	snapshot_op_end(&s);
 	return r;

@@ -11,52 +11,38 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "volume/op/flow.h"
 #include "volume/snapshot/snapshot_op.h"
-
-#define CUTS_MAX 3 /* tries, when nodes could not hold for long enough */
 
 /* ---- make ---- */
 
-/* Keep what was begun, and say so in the record. */
-static int snapshot_keep(struct snapshot_op *s, int r, struct error *err)
+struct snapshot_make {
+	struct operation op; /* on the volume */
+	struct snapshot_op *s;
+	enum snapshot_left left;
+};
+
+static struct snapshot_make *make_of(struct operation *op)
 {
-	(void)snapshot_record_condition(s->record, "Cut", false, "Unfinished",
-					error_text(err));
-	(void)snapshot_op_save(s, NULL); /* that it is planned suffices */
-	(void)error_prefix(err,
-			   "snapshot '%s' is not made (repeat the command to "
-			   "try again, `trib snapshot delete %s` to forget "
-			   "it): ",
-			   s->name, s->name);
-	return r;
+	return container_of(op, struct snapshot_make, op);
 }
 
-/* Undo all, and forget the snapshot. Returns @r, or that it can't be undone. */
-static int snapshot_undo(struct snapshot_op *s, struct operation *op,
-			 enum snapshot_left left, int r, struct error *err)
+/* Delete extents of an instant that came to nothing. */
+static int snapshot_clear(struct operation *op, struct error *err)
 {
-	struct error why = {0};
-	int e = 0;
+	struct snapshot_record *record = make_of(op)->s->record;
 
-	op->undoing = true;
-	if (left != SNAPSHOT_LEFT_NONE)
-		e = snapshot_extents_delete(op, s->record,
-					    SNAPSHOT_SPLIT_PLANNED, &why);
-	if (e == 0 && left == SNAPSHOT_LEFT_COMING)
-		return snapshot_keep(s, r, err);
-	if (e == 0)
-		e = snapshot_op_remove(s, &why);
-	if (e == 0)
-		return r;
-	(void)error_prefix(err,
-			   "%s; and to undo it failed: ", error_text(&why));
-	return snapshot_keep(s, -EHOSTUNREACH, err);
+	op->total = op->done + 3;
+	return record->resource_version[0]
+		       ? snapshot_extents_delete(op, record,
+						 SNAPSHOT_SPLIT_PLANNED, err)
+		       : 0;
 }
 
 /* A new instant: written down first. */
-static int snapshot_plan_new(struct snapshot_op *s, struct operation *op,
-			     struct error *err)
+static int snapshot_plan_new(struct operation *op, struct error *err)
 {
+	struct snapshot_op *s = make_of(op)->s;
 	int r = snapshot_plan(op, s->record, err);
 
 	if (r < 0)
@@ -65,64 +51,81 @@ static int snapshot_plan_new(struct snapshot_op *s, struct operation *op,
 	return snapshot_op_save(s, err);
 }
 
-static int snapshot_cut(struct snapshot_op *s, struct operation *op,
-			enum snapshot_left *ret_left, struct error *err)
+static int snapshot_cut(struct operation *op, struct error *err)
 {
-	int r;
+	struct snapshot_make *make = make_of(op);
 
-	for (int tries = 1;; tries++) {
-		r = snapshot_plan_new(s, op, err);
-		if (r == 0)
-			r = snapshot_take(op, &s->record, 1, ret_left, err);
-		if (r != -ESTALE || tries == CUTS_MAX ||
-		    *ret_left == SNAPSHOT_LEFT_COMING)
-			return r;
-		r = snapshot_extents_delete(op, s->record,
-					    SNAPSHOT_SPLIT_PLANNED, err);
-		if (r < 0)
-			return r;
-	}
+	return snapshot_take(op, &make->s->record, 1, &make->left, err);
 }
 
-static int snapshot_finish(struct snapshot_op *s, struct operation *op,
-			   struct error *err)
+/* Killed, or stopped, here: it is cut anew. */
+static int snapshot_finish(struct operation *op, struct error *err)
 {
+	struct snapshot_op *s = make_of(op)->s;
 	struct snapshot_record *record = s->record;
-	int r;
+	int r = operation_step(op, err, "record", "writing the record");
 
+	if (r < 0)
+		return r;
 	record->cut_s = clock_wall_s();
 	record->phase = SNAPSHOT_COPYING;
 	for (size_t i = 0; i < record->n_conditions; i++)
 		record->conditions[i].status = true;
 	r = snapshot_extents_look(op, record, NULL);
 	(void)r; /* how far it is can be asked later */
-	return snapshot_op_save(s, err);
-}
-
-/* From a record that has no instant yet. */
-static int snapshot_make(struct snapshot_op *s, struct operation *op,
-			 struct error *err)
-{
-	enum snapshot_left left = SNAPSHOT_LEFT_NONE;
-	int r = 0;
-
-	op->total = op->done + 3;
-	if (s->record->resource_version[0])
-		r = snapshot_extents_delete(op, s->record,
-					    SNAPSHOT_SPLIT_PLANNED, err);
-	if (r < 0)
-		return snapshot_keep(s, r, err);
-	r = snapshot_cut(s, op, &left, err);
-	if (r < 0)
-		return snapshot_undo(s, op, left, r, err);
-	r = operation_step(op, err, "record", "writing the record");
-	if (r == 0)
-		r = snapshot_finish(s, op, err);
-	/* Killed, or stopped, here: it is cut anew. */
+	r = snapshot_op_save(s, err);
 	if (r == 0)
 		operation_finish(op, "snapshot %s is there", s->name);
 	return r;
 }
+
+static bool snapshot_again(struct operation *op, int r, unsigned runs)
+{
+	return snapshot_cuts_again(r, runs, make_of(op)->left);
+}
+
+/* Undo all, and forget the snapshot. */
+static int snapshot_undo(struct operation *op, int failed, struct error *err)
+{
+	const struct snapshot_make *make = make_of(op);
+	int r = 0;
+
+	(void)failed;
+	if (make->left != SNAPSHOT_LEFT_NONE)
+		r = snapshot_extents_delete(op, make->s->record,
+					    SNAPSHOT_SPLIT_PLANNED, err);
+	if (r < 0)
+		return r;
+	return make->left == SNAPSHOT_LEFT_COMING
+		       ? 1
+		       : snapshot_op_remove(make->s, err);
+}
+
+static void snapshot_keep(struct operation *op, struct error *err)
+{
+	struct snapshot_op *s = make_of(op)->s;
+
+	(void)snapshot_record_condition(s->record, "Cut", false, "Unfinished",
+					error_text(err));
+	(void)snapshot_op_save(s, NULL); /* that it is planned suffices */
+	(void)error_prefix(err,
+			   "snapshot '%s' is not made (repeat the command to "
+			   "try again, `trib snapshot delete %s` to forget "
+			   "it): ",
+			   s->name, s->name);
+}
+
+static const struct flow_phase make_phases[] = {
+	{snapshot_clear, FLOW_KEEP}, {snapshot_plan_new, FLOW_UNDO},
+	{snapshot_cut, FLOW_UNDO},   {snapshot_finish, FLOW_LEAVE},
+	{NULL, FLOW_LEAVE},
+};
+static const struct flow make_flow = {
+	.phases = make_phases,
+	.again = snapshot_again,
+	.undo = snapshot_undo,
+	.keep = snapshot_keep,
+};
 
 static int snapshot_begin_new(struct snapshot_op *s,
 			      const struct snapshot_create_request *request,
@@ -187,7 +190,7 @@ static int snapshot_create(struct snapshot_op *s,
 			   const struct snapshot_create_request *request,
 			   const char *temporary_for, struct error *err)
 {
-	struct operation op;
+	struct snapshot_make make = {.s = s};
 	int r = 0;
 
 	if (s->record) {
@@ -195,21 +198,21 @@ static int snapshot_create(struct snapshot_op *s,
 		if (r < 0)
 			return r;
 		if (snapshot_record_is_cut(s->record)) {
-			operation_init(&op, s->ctx, s->name);
-			r = snapshot_follow(s, &op, err);
-			operation_done(&op);
+			operation_init(&make.op, s->ctx, s->name);
+			r = snapshot_follow(s, &make.op, err);
+			operation_done(&make.op);
 			return r;
 		}
 	}
-	r = operation_begin_id(&op, s->ctx, request->volume,
+	r = operation_begin_id(&make.op, s->ctx, request->volume,
 			       "snapshotting volume", err);
 	if (r < 0)
 		return r;
 	if (!s->record)
 		r = snapshot_begin_new(s, request, temporary_for, err);
 	if (r == 0)
-		r = snapshot_make(s, &op, err);
-	operation_end(&op);
+		r = flow_run(&make_flow, &make.op, err);
+	operation_end(&make.op);
 	return r;
 }
 

@@ -73,6 +73,12 @@ enum snapshot_left {
 };
 
 /*
+ * Tell whether cut number @runs, which failed with @r, is worth another: a node
+ * could not hold writes for long enough.
+ */
+bool snapshot_cuts_again(int r, unsigned runs, enum snapshot_left left);
+
+/*
  * Cut all records, whose extents are planned, at one instant, records[0]->cut.
  * The new state is in the records, not saved. After an error nothing is held.
  * @ret_left: set in any case.

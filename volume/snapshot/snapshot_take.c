@@ -11,6 +11,8 @@
 #include "volume/op/cut.h"
 #include "volume/snapshot/snapshot_op.h"
 
+#define CUTS_MAX 3 /* tries, when nodes could not hold for long enough */
+
 /* An extent to be cut, and of which record. */
 struct item {
 	struct snapshot_record *record;
@@ -174,6 +176,11 @@ static enum snapshot_left what_is_left(const struct cut *cut)
 		left = SNAPSHOT_LEFT_SOME;
 	}
 	return left;
+}
+
+bool snapshot_cuts_again(int r, unsigned runs, enum snapshot_left left)
+{
+	return r == -ESTALE && runs < CUTS_MAX && left != SNAPSHOT_LEFT_COMING;
 }
 
 static int carry_out(struct operation *op, struct cut *cut, size_t extents,
