@@ -131,6 +131,47 @@ test_a_volume_that_is_not_mounted_shows_its_new_size_at_the_next_mount() {
 	nothing_left
 }
 
+# resize2fs moves data of a file system that is not mounted: half way it is broken.
+test_a_signal_does_not_stop_resize2fs() {
+	! ext4_grows_mounted || skip "has CAP_SYS_RESOURCE"
+	local tools=$TEST_DIR/tools pid rc=0
+	volume sig
+	v 1 create name=sig size=152MiB node=host1
+	attach 1 sig
+	fill "$C/host1/mnt/sig"
+	v 1 detach name=sig
+	v 3 resize name=sig size=252MiB
+	mkdir "$tools"
+	cat >"$tools/resize2fs" <<-E
+		#!/bin/bash
+		echo \$\$ >"$TEST_DIR/growing"
+		until [ -e "$TEST_DIR/go" ]; do sleep 0.1; done
+		$(type -P resize2fs) "\$@" && echo done >>"$TEST_DIR/grown"
+	E
+	chmod +x "$tools/resize2fs"
+	PATH=$tools:$PATH on 1 trib mount sig "$C/host1/mnt/sig" 2>"$TEST_DIR/said" &
+	pid=$!
+	eventually 30 test -s "$TEST_DIR/growing"
+	at_exit touch "$TEST_DIR/go"
+	pkill -TERM -f "^trib mount sig $C"
+	# Stopped at once it would be gone by now.
+	sleep 2
+	kill -0 "$(cat "$TEST_DIR/growing")"
+	touch "$TEST_DIR/go"
+	wait "$pid" || rc=$?
+	same "$rc" 7 "$(cat "$TEST_DIR/said")"
+	grep -q "stopped before step" "$TEST_DIR/said"
+	same "$(cat "$TEST_DIR/grown")" "done"
+	# The record knows that it has grown.
+	PATH=$tools:$PATH attach 1 sig
+	same "$(cat "$TEST_DIR/grown")" "done"
+	check "$C/host1/mnt/sig"
+	same "$(v 1 resize name=sig 2>/dev/null)" "capacity=264241152 behind=0"
+	v 1 detach name=sig
+	v 1 delete name=sig
+	nothing_left
+}
+
 test_grown_from_another_node_its_file_systems_follow_where_it_is_mounted() {
 	volume far
 	v 1 create name=far fs=xfs size=608MiB min=2 node=host1 node=host2

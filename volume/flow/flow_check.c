@@ -225,7 +225,7 @@ static int check_split_fs(struct operation *op, struct volume_split *split,
 static void check_leave(struct operation *op)
 {
 	struct volume_attachment a = {.epoch = op->record->epoch};
-	struct name_list silent;
+	struct name_list silent = {0};
 
 	(void)snprintf(a.node, sizeof(a.node), "%s", op->ctx->node);
 	op->undoing = true;

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/parallel.h"
 #include "volume/mount/local.h"
 #include "volume/mount/mounts.h"
 #include "volume/mount/union_process.h"
@@ -12,45 +13,75 @@
 
 /* Withdraw the exports; which nodes did not answer goes into the record. */
 static void detach_withdraw(struct operation *op,
-			    const struct volume_attachment *a)
+			    const struct volume_attachment *a,
+			    struct name_list *silent)
 {
-	struct name_list silent;
 	char text[RECORD_TEXT_SIZE];
 
-	splits_withdraw(op, a, &silent);
-	if (silent.count > 0)
+	splits_withdraw(op, a, silent);
+	if (silent->count > 0)
 		(void)snprintf(text, sizeof(text),
 			       "%zu nodes (first '%s') did not take back their "
 			       "exports; the next attach fences them",
-			       silent.count, silent.items[0]);
+			       silent->count, silent->items[0]);
 	/* No room for it in the record: it is advice only. */
-	(void)volume_record_condition(
-		op->record, "ExportsWithdrawn", silent.count == 0,
-		silent.count ? "NodeSilent" : "Done", silent.count ? text : "");
-	name_list_done(&silent);
+	(void)volume_record_condition(op->record, "ExportsWithdrawn",
+				      silent->count == 0,
+				      silent->count ? "NodeSilent" : "Done",
+				      silent->count ? text : "");
+}
+
+struct detach {
+	struct operation *op;
+	bool force;
+	struct name_list silent; /* nodes */
+	struct error *err;       /* of @r */
+	int r;                   /* of local_remove() */
+};
+
+static void detach_part(void *detach_, size_t index)
+{
+	struct detach *d = detach_;
+
+	if (index == 0)
+		d->r = local_remove(d->op, d->force, d->err);
+	else
+		splits_find_silent(d->op, &d->silent);
+}
+
+/*
+ * Take down the devices and mounts here. With force a node is expected to be
+ * silent: while writes to it wait, another thread waits for its answer.
+ */
+static int detach_local(struct detach *d)
+{
+	parallel_run(d->force ? 2 : 1, 2, detach_part, d);
+	return d->r;
 }
 
 static int detach_attached(struct operation *op, struct volume_attachment *a,
 			   bool force, struct error *err)
 {
+	struct detach detach = {.op = op, .force = force, .err = err};
 	int r;
 
 	op->total = 2 + 3 * (unsigned)op->record->n_splits;
 	a->state = ATTACHMENT_DETACHING;
 	r = operation_save(op, err);
 	if (r == 0)
-		r = local_remove(op, force, err);
+		r = detach_local(&detach);
 	if (r == -EBUSY &&
 	    (a->mount_point[0] == '\0' || union_answers(a->mount_point))) {
 		a->state = ATTACHMENT_ATTACHED; /* nothing was taken down */
 		(void)operation_save(op, NULL); /* else: repaired by attach */
 	}
-	if (r < 0)
-		return r;
-	op->undoing = true; /* from here on it is quick: see it through */
-	detach_withdraw(op, a);
-	operation_unattach(op, a);
-	r = operation_save(op, err);
+	if (r == 0) {
+		op->undoing = true; /* it is quick from here: see it through */
+		detach_withdraw(op, a, &detach.silent);
+		operation_unattach(op, a);
+		r = operation_save(op, err);
+	}
+	name_list_done(&detach.silent);
 	if (r == 0)
 		operation_finish(op, "volume %s is not attached here any more",
 				 op->name);

@@ -256,9 +256,11 @@ int branch_fs_grow(const char *device, const char *type, const char *target,
 	const char *const xfs[] = {"xfs_growfs", "-d", target, NULL};
 	const char *const *argv = strcmp(type, "xfs") == 0 ? xfs : ext4;
 	char text[256];
-	int code = 0,
-	    r = fs_run(device, argv, cancel_fd, &code, text, sizeof(text), err);
+	int code = 0, r;
 
+	/* Unmounted, resize2fs moves data: half way is no place to stop. */
+	r = fs_run(device, argv, target ? cancel_fd : -1, &code, text,
+		   sizeof(text), err);
 	if (r < 0 || code == 0)
 		return r;
 	return error_set(err, EIO, "%s of '%s' failed: %s", argv[0], device,

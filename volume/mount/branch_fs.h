@@ -70,7 +70,7 @@ bool branch_fs_grows_mounted(const char *type);
  *
  * @target  where the file system is mounted for writing, its users go on
  *          meanwhile. NULL: an ext4 that is not mounted and was just checked
- *          whole, on which resize2fs(8) insists
+ *          whole, on which resize2fs(8) insists. @cancel_fd does not stop it
  */
 int branch_fs_grow(const char *device, const char *type, const char *target,
 		   int cancel_fd, struct error *err);

@@ -84,10 +84,11 @@ struct split_work {
  * Call work->each for every split, several at a time. Returns the first
  * problem, once all calls have ended. No other split of a silent node is begun.
  *
- * @ret_silent  silent nodes; name_list_done(); may be NULL
+ * @silent  nodes that did not answer before; those that do not now are added.
+ *          name_list_done(); may be NULL
  */
 int split_foreach(struct operation *op, const struct split_work *work,
-		  struct name_list *ret_silent, struct error *err);
+		  struct name_list *silent, struct error *err);
 
 /*
  * Check that no device of the extent's own node uses it: -EBUSY, as it cannot
@@ -140,20 +141,24 @@ bool splits_are_shared(const struct operation *op,
  * Withdraw the extents from the node of @a: end their exports or, with other
  * readers, exclude that node. What fails now is ended by the next epoch.
  *
- * @ret_silent  nodes that did not answer; name_list_done()
+ * @silent  as split_foreach()
  */
 void splits_withdraw(struct operation *op, const struct volume_attachment *a,
-		     struct name_list *ret_silent);
+		     struct name_list *silent);
+
+/* Find out which nodes of the volume's extents do not answer. @silent: as
+ * above. */
+void splits_find_silent(struct operation *op, struct name_list *silent);
 
 /*
  * Cut off all users of the volume: no extent is served below @epoch any more.
  * Silent nodes are passed over, as above. -EBUSY: a device of the extent's own
  * node uses it.
  *
- * @ret_silent  on success: silent nodes; name_list_done()
+ * @silent  on success as split_foreach(), else empty
  */
-int splits_fence(struct operation *op, uint64_t epoch,
-		 struct name_list *ret_silent, struct error *err);
+int splits_fence(struct operation *op, uint64_t epoch, struct name_list *silent,
+		 struct error *err);
 
 /* Limits of one of @record's splits, by its final size. */
 struct node_limits split_limits(const struct volume_record *record,

@@ -187,16 +187,16 @@ static int split_fence(struct operation *op, struct volume_split *split,
 	return r == -ENOENT || r == -ESTALE ? 0 : r;
 }
 
-int splits_fence(struct operation *op, uint64_t epoch,
-		 struct name_list *ret_silent, struct error *err)
+int splits_fence(struct operation *op, uint64_t epoch, struct name_list *silent,
+		 struct error *err)
 {
 	const struct split_work work = {.each = split_fence, .context = &epoch};
 	struct error why = {0};
-	int r = split_foreach(op, &work, ret_silent, &why);
+	int r = split_foreach(op, &work, silent, &why);
 
 	if (r != -EBUSY && r != -ECANCELED)
 		return 0;
-	name_list_done(ret_silent);
+	name_list_done(silent);
 	if (err)
 		*err = why;
 	return r;
@@ -324,7 +324,7 @@ bool splits_are_shared(const struct operation *op,
 }
 
 void splits_withdraw(struct operation *op, const struct volume_attachment *a,
-		     struct name_list *ret_silent)
+		     struct name_list *silent)
 {
 	const struct leaving leaving = {.node = a->node, .epoch = a->epoch};
 	const bool shared = splits_are_shared(op, a);
@@ -334,5 +334,26 @@ void splits_withdraw(struct operation *op, const struct volume_attachment *a,
 	};
 
 	/* Which ones failed does not matter: the next epoch ends them all. */
-	(void)split_foreach(op, &work, ret_silent, NULL);
+	(void)split_foreach(op, &work, silent, NULL);
+}
+
+static int split_ask(struct operation *op, struct volume_split *split,
+		     const void *context, struct error *err)
+{
+	struct node_client *client = NULL;
+	struct node_extent extent = {0};
+	int r = context_client(op->ctx, split->node, &client, err);
+
+	(void)context;
+	if (r == 0)
+		r = node_client_get_extent(client, split->extent, &extent, err);
+	node_extent_done(&extent);
+	return r;
+}
+
+void splits_find_silent(struct operation *op, struct name_list *silent)
+{
+	static const struct split_work work = {.each = split_ask};
+
+	(void)split_foreach(op, &work, silent, NULL);
 }

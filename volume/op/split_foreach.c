@@ -59,16 +59,18 @@ static void foreach_run(void *batch_, size_t index)
 }
 
 int split_foreach(struct operation *op, const struct split_work *work,
-		  struct name_list *ret_silent, struct error *err)
+		  struct name_list *silent, struct error *err)
 {
 	struct foreach foreach = {.op = op, .work = work};
 
+	if (silent)
+		foreach.silent = *silent;
 	parallel_run(volume_record_made(op->record), AT_ONCE, foreach_run,
 		     &foreach);
 	if (foreach.r < 0 && err)
 		*err = foreach.err;
-	if (ret_silent)
-		*ret_silent = foreach.silent;
+	if (silent)
+		*silent = foreach.silent;
 	else
 		name_list_done(&foreach.silent);
 	return foreach.r;
