@@ -28,14 +28,14 @@ $(eval $(call library,volume,\
   volume/snapshot/group_complete.c volume/op/extent_inventory.c volume/flow/flow_recover.c volume/op/extent_labels.c \
   volume/snapshot/flow_revert.c volume/snapshot/clone_source.c volume/flow/limits.c \
   volume/mount/attach_reserve.c \
-  volume/flow/flow_publish.c volume/record/mount_options.c volume/mount/split_attach.c \
-  volume/op/split_foreach.c volume/mount/split_check.c volume/op/split_export.c volume/node/node_answer.c volume/node/node_client.c \
+  volume/flow/flow_publish.c volume/record/mount_options.c volume/mount/split_attach.c volume/mount/split_device.c volume/mount/split_format.c \
+  volume/op/split_foreach.c volume/mount/split_check.c volume/op/split_withdraw.c volume/node/node_answer.c volume/node/node_client.c \
   volume/node/node_client_copies.c volume/node/node_client_extents.c volume/op/condition_writer.c \
   volume/flow/health_check.c \
-  volume/flow/orphans.c volume/space/placement.c volume/plan/planner.c \
+  volume/flow/orphans.c volume/plan/volume_room.c volume/plan/planner.c \
   volume/plan/planner_grow.c volume/plan/planner_in_place.c volume/plan/planner_strategy.c \
-  volume/flow/resize_extents.c volume/flow/resize_here.c volume/space/resize_plan.c \
-  volume/space/capacity.c volume/mount/local_union.c volume/op/split.c volume/flow/status.c \
+  volume/flow/resize_extents.c volume/flow/resize_here.c volume/plan/volume_plan.c \
+  volume/plan/capacity.c volume/mount/local_union.c volume/op/split.c volume/flow/status.c \
   volume/mount/union_process.c volume/record/volume_record.c volume/record/volume_record_json.c \
   volume/record/volume_spec.c,\
   json-c libcurl sqlite3 yaml-0.1 mount blkid,initiator launch rpc proto base))
@@ -61,7 +61,7 @@ $(eval $(call unit_test,volume/op/flow_test,volume))
 $(eval $(call unit_test,volume/plan/planner_test,volume))
 $(eval $(call unit_test,volume/plan/planner_grow_test,volume))
 $(eval $(call unit_test,volume/plan/planner_strategy_test,volume))
-$(eval $(call unit_test,volume/space/placement_test,volume))
+$(eval $(call unit_test,volume/plan/volume_room_test,volume))
 $(eval $(call test_helper,volume/testkit/volume_call_main,volume))
 SYSTEM_TESTS += tests/system/volume.sh tests/system/volume_publish.sh tests/system/kube_store.sh tests/system/snapshot.sh \
   tests/system/volume_grow.sh tests/system/volume_extend.sh \

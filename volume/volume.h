@@ -132,6 +132,12 @@ int volume_node_remove(struct volume_context *ctx, const char *name, bool lost,
 /* Ask one node. An unreachable node is no error. */
 int volume_node_get(struct volume_context *ctx, const char *name,
 		    struct node_state **ret, struct error *err);
+/*
+ * Tell whether there is a node of that name, answering or not. 1, 0 or a
+ * negative errno.
+ */
+int volume_node_known(struct volume_context *ctx, const char *name,
+		      struct error *err);
 /* Ask all nodes at the same time. node_states_free(). */
 int volume_node_list(struct volume_context *ctx, struct node_state **ret,
 		     size_t *ret_count, struct error *err);

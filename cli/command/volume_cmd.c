@@ -10,7 +10,6 @@
 #include "cli/command/volume_cmd.h"
 #include "cli/text/json.h"
 #include "cli/text/table.h"
-#include "volume/space/placement.h"
 
 static int word_set(char *ret, size_t size, const char *what, const char *text,
 		    struct error *err)

@@ -5,7 +5,7 @@
 #include "csi/call/reply.h"
 #include "csi/call/request.h"
 #include "csi/controller/controller.h"
-#include "volume/space/placement.h"
+#include "volume/plan/volume_room.h"
 
 static Google__Protobuf__Int64Value *number(struct csi_call *c, uint64_t value)
 {

@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "base/size.h"
 #include "csi/testkit/controller_test_kit.h"
-#include "volume/space/placement.h"
+#include "volume/plan/volume_room.h"
 
 /* ---- GetCapacity ---- */
 

@@ -19,7 +19,6 @@
 #include "csi/node/node_service.h"
 #include "csi/node/stale_mounts.h"
 #include "csi/node/timeout_call.h"
-#include "volume/space/placement.h"
 
 #define STATUS_MS 4000 /* for nodes and mounts, together */
 

@@ -370,3 +370,17 @@ int volume_pool_list(struct volume_context *ctx, const char *node,
 
 	return r < 0 ? r : node_client_list_pools(client, ret, ret_count, err);
 }
+
+int volume_node_known(struct volume_context *ctx, const char *name,
+		      struct error *err)
+{
+	struct node_record node = {0};
+	int r;
+
+	if (name_check("node", name, NULL) < 0)
+		return 0;
+	r = context_node_load(ctx, name, &node, err);
+	if (r == 0)
+		node_record_done(&node);
+	return r == -ENOENT ? 0 : r == 0 ? 1 : r;
+}

@@ -346,7 +346,7 @@ static int extent_attach(struct extent_work *w, struct initiator_device *ret,
 	}
 	r = initiator_attach(&request, ret, err);
 	if (r == 0 && local) {
-		/* As in split_attach.c: nobody may have come in between. */
+		/* As in split_device.c: nobody may have come in between. */
 		r = set_next_epoch(w, local, epoch, err);
 		if (r < 0)
 			(void)initiator_detach(w->dir, w->id, NULL);

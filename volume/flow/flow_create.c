@@ -3,9 +3,6 @@
  * volume_create(): the phases of a volume until it is ready (volume/op/flow.h).
  */
 #include <errno.h>
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
@@ -13,74 +10,8 @@
 #include "base/size.h"
 #include "volume/op/flow.h"
 #include "volume/op/split.h"
+#include "volume/plan/volume_plan.h"
 #include "volume/snapshot/clone_source.h"
-#include "volume/space/capacity.h"
-
-/* ---- the plan ---- */
-
-/* The nodes that are asked for have to be known. */
-static int plan_check_nodes(const struct volume_spec *spec,
-			    const struct capacity *capacity, struct error *err)
-{
-	if (capacity->n_states == 0)
-		return error_set(err, ENOSPC,
-				 "no nodes are known; `trib node add` makes "
-				 "them known");
-	for (size_t i = 0; i < spec->nodes.count; i++) {
-		if (!capacity_node(capacity, spec->nodes.items[i]))
-			return error_set(err, ENOENT,
-					 "no node '%s' is known; `trib node "
-					 "list` shows those that are",
-					 spec->nodes.items[i]);
-	}
-	return 0;
-}
-
-static int plan_set_splits(struct volume_record *record,
-			   const struct capacity *capacity,
-			   const struct planner_split *plan, size_t n,
-			   struct error *err)
-{
-	struct volume_split *splits = calloc(n, sizeof(*splits));
-	int r = 0;
-
-	if (!splits)
-		return error_set(err, ENOMEM, "out of memory");
-	for (size_t i = 0; r == 0 && i < n; i++)
-		r = capacity_split(record, i, &capacity->pools[plan[i].pool],
-				   plan[i].size, &splits[i], err);
-	if (r < 0) {
-		free(splits);
-		return r;
-	}
-	free(record->splits);
-	record->splits = splits;
-	record->n_splits = n;
-	return 0;
-}
-
-static int plan_new(struct operation *op, struct error *err)
-{
-	auto_free struct planner_split *splits = NULL;
-	struct capacity capacity = {0};
-	size_t count = 0;
-	int r = capacity_ask(op->ctx, &capacity, err);
-
-	if (r == 0)
-		r = plan_check_nodes(&op->record->spec, &capacity, err);
-	if (r == 0) {
-		r = planner_place(&op->record->spec, capacity.pools,
-				  capacity.n_pools, &splits, &count, err);
-		if (r == -ENOSPC)
-			capacity_name_silent(&capacity, err);
-	}
-	if (r == 0)
-		r = plan_set_splits(op->record, &capacity, splits, count, err);
-	capacity_done(&capacity);
-	return r;
-}
-
-/* ---- phases ---- */
 
 /* A clone's record comes first: its source is cut under a name made of it. */
 static int create_clone_record(struct operation *op, struct error *err)
@@ -111,7 +42,7 @@ static int create_plan(struct operation *op, struct error *err)
 	r = operation_step(op, err, "plan", "asking the nodes for their room");
 	if (r == 0)
 		r = op->record->spec.source.kind == VOLUME_SOURCE_NONE
-			    ? plan_new(op, err)
+			    ? volume_plan_new(op, err)
 			    : clone_source_plan(op, err);
 	return r < 0 ? r : operation_save(op, err);
 }

@@ -15,7 +15,7 @@
 #include "volume/flow/resize_here.h"
 #include "volume/mount/branch_fs.h"
 #include "volume/op/context.h"
-#include "volume/space/resize_plan.h"
+#include "volume/plan/volume_plan.h"
 
 #define PLANS_MAX 2 /* the first, and one when room was taken meanwhile */
 
@@ -62,13 +62,13 @@ static int resize_grow(struct operation *op, uint64_t capacity,
 	uint64_t before = op->record->spec.capacity;
 	int r = 0;
 
-	for (int plans = resize_planned(op->record) ? 1 : 0;
+	for (int plans = volume_plan_is_open(op->record) ? 1 : 0;
 	     plans < PLANS_MAX;) {
-		if (!resize_planned(op->record)) {
+		if (!volume_plan_is_open(op->record)) {
 			if (capacity <= op->record->spec.capacity)
 				return 0;
 			plans++;
-			r = resize_plan(op, capacity, err);
+			r = volume_plan_grow(op, capacity, err);
 			if (r < 0)
 				break;
 		}
@@ -83,7 +83,7 @@ static int resize_grow(struct operation *op, uint64_t capacity,
 	}
 	if (!error_is_open(r))
 		return resize_give_up(op, r, before, err);
-	return resize_planned(op->record) ? resize_keep(op, r, err) : r;
+	return volume_plan_is_open(op->record) ? resize_keep(op, r, err) : r;
 }
 
 /* ---- begin ---- */
@@ -142,7 +142,7 @@ static int resize_run(struct operation *op, uint64_t capacity,
 	if (r == 0)
 		r = check_allowed(op, capacity, err);
 	/* Another size than the one that was begun: how far did that come? */
-	if (r == 0 && capacity != target && resize_planned(op->record)) {
+	if (r == 0 && capacity != target && volume_plan_is_open(op->record)) {
 		r = resize_settle(op, err);
 		if (r == 0)
 			r = check_capacity(op, capacity, err);

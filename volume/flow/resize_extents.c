@@ -4,7 +4,7 @@
  * so.
  */
 #include "volume/flow/resize_extents.h"
-#include "volume/space/resize_plan.h"
+#include "volume/plan/volume_plan.h"
 
 #include <errno.h>
 #include <string.h>
@@ -89,7 +89,7 @@ int resize_settle(struct operation *op, struct error *err)
 	struct error why = {0};
 	int r = 0;
 
-	if (!resize_planned(op->record))
+	if (!volume_plan_is_open(op->record))
 		return 0;
 	op->undoing = true;
 	for (size_t i = 0; i < made; i++) {

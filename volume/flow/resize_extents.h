@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Carry out, or give up, the plan that resize_plan() has written into the
+ * Carry out, or give up, the plan that volume_plan_grow() has written into the
  * record.
  */
 #ifndef VOLUME_RESIZE_EXTENTS_H

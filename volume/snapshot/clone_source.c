@@ -10,8 +10,8 @@
 #include "base/cleanup.h"
 #include "base/size.h"
 #include "volume/op/split.h"
+#include "volume/plan/capacity.h"
 #include "volume/snapshot/snapshot_op.h"
-#include "volume/space/capacity.h"
 
 /* ---- open properties of the request ---- */
 
@@ -182,24 +182,14 @@ static bool is_allowed(const struct volume_spec *spec,
 			    pool->labels ? pool->labels : &none);
 }
 
-static struct planner_pool *pool_find(struct capacity *capacity,
-				      const struct snapshot_split *split)
-{
-	for (size_t i = 0; i < capacity->n_pools; i++) {
-		if (strcmp(capacity->pools[i].node, split->node) == 0 &&
-		    strcmp(capacity->pools[i].pool, split->pool) == 0)
-			return &capacity->pools[i];
-	}
-	return NULL;
-}
-
 /* Place one copy where the split of the source is: it takes room there. */
 static int place_one(struct plan *plan, const struct snapshot_split *split,
 		     struct error *err)
 {
 	const struct node_state *node = capacity_node(&plan->capacity,
 						      split->node);
-	struct planner_pool *pool = pool_find(&plan->capacity, split);
+	struct planner_pool *pool = capacity_pool(&plan->capacity, split->node,
+						  split->pool);
 	char text[2][SIZE_TEXT_MAX];
 
 	if (node && !node->reachable)

@@ -13,7 +13,7 @@
 #include "volume/op/flow.h"
 #include "volume/op/split.h"
 #include "volume/snapshot/snapshot_op.h"
-#include "volume/space/resize_plan.h"
+#include "volume/plan/volume_plan.h"
 
 struct revert {
 	struct operation op;
@@ -78,7 +78,7 @@ static int revert_check(struct operation *op, struct error *err)
 	r = operation_check_staying(op, err);
 	if (r == 0)
 		r = revert_check_unused(op, err);
-	if (r == 0 && resize_planned(op->record))
+	if (r == 0 && volume_plan_is_open(op->record))
 		r = error_set(err, EBUSY,
 			      "volume '%s' is half way through a resize; "
 			      "finish that by `trib volume resize` first",

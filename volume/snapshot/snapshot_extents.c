@@ -7,7 +7,7 @@
 
 #include "base/parallel.h"
 #include "volume/snapshot/snapshot_op.h"
-#include "volume/space/resize_plan.h"
+#include "volume/plan/volume_plan.h"
 
 #define AT_ONCE 16 /* threads; most of their time they wait for a node */
 
@@ -32,7 +32,7 @@ static int check_source(const struct operation *op, struct error *err)
 
 	if (r < 0)
 		return r;
-	if (resize_planned(record))
+	if (volume_plan_is_open(record))
 		return error_set(err, EBUSY,
 				 "volume '%s' is half way through a resize; "
 				 "finish that by `trib volume resize` first",

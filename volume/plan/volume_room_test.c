@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/size.h"
-#include "volume/space/placement.h"
+#include "volume/plan/volume_room.h"
 
 #define POOLS_MAX 12
 
@@ -45,7 +45,7 @@ static uint64_t check_room(struct volume_spec *spec,
 
 	spec->capacity = GIB * 64;
 	assert_int_equal(volume_spec_check(spec, NULL), 0);
-	assert_int_equal(placement_room(spec, pools, n, &room, NULL), 0);
+	assert_int_equal(volume_room_of_pools(spec, pools, n, &room, NULL), 0);
 	assert_true(room.maximum <= VOLUME_CAPACITY_MAX);
 	assert_int_equal(room.maximum % 4096, 0);
 	if (room.maximum) {
@@ -99,7 +99,7 @@ static void pools_that_are_too_full_do_not_count(void **state)
 	assert_int_equal(check_room(&spec, pools, 1), 0);
 	assert_int_equal(check_room(&spec, pools, 0), 0);
 	assert_int_equal(check_room(&xfs, pools, 2), 0);
-	assert_int_equal(placement_room(&spec, pools, 2, &room, NULL), 0);
+	assert_int_equal(volume_room_of_pools(&spec, pools, 2, &room, NULL), 0);
 	assert_int_equal(room.available, 200 * MIB);
 	assert_int_equal(room.minimum, 64 * MIB);
 }
@@ -114,7 +114,7 @@ static void a_block_device_is_as_large_as_the_largest_pool(void **state)
 
 	(void)state;
 	assert_int_equal(check_room(&spec, pools, 3), 5 * GIB + 12288);
-	assert_int_equal(placement_room(&spec, pools, 3, &room, NULL), 0);
+	assert_int_equal(volume_room_of_pools(&spec, pools, 3, &room, NULL), 0);
 	assert_int_equal(room.available, 10 * GIB + 12288);
 	pools[1].online = false;
 	assert_int_equal(check_room(&spec, pools, 3), 3 * GIB);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "volume/space/placement.h"
+#include "volume/plan/volume_room.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 #include "base/cleanup.h"
 #include "base/size.h"
 #include "volume/op/context.h"
-#include "volume/space/capacity.h"
+#include "volume/plan/capacity.h"
 
 #define VOLUME_UNIT 4096u /* bytes; volume_spec_check() */
 
@@ -102,9 +102,9 @@ static size_t usable_pools(const struct volume_spec *spec,
 	return count;
 }
 
-int placement_room(const struct volume_spec *spec,
-		   const struct planner_pool *pools, size_t n_pools,
-		   struct volume_room *ret, struct error *err)
+int volume_room_of_pools(const struct volume_spec *spec,
+			 const struct planner_pool *pools, size_t n_pools,
+			 struct volume_room *ret, struct error *err)
 {
 	auto_free uint64_t *sizes = calloc(n_pools + 1, sizeof(*sizes));
 	struct volume_spec tried = *spec; /* its lists stay the caller's */
@@ -152,25 +152,11 @@ int volume_room_get(struct volume_context *ctx, const struct volume_spec *spec,
 	if (r == 0)
 		r = capacity_ask(ctx, &room, err);
 	if (r == 0)
-		r = placement_room(&checked, room.pools, room.n_pools, ret,
-				   err);
+		r = volume_room_of_pools(&checked, room.pools, room.n_pools,
+					 ret, err);
 	for (size_t i = 0; r == 0 && i < room.n_states; i++)
 		ret->silent += !room.states[i].reachable;
 	capacity_done(&room);
 	volume_spec_done(&checked);
 	return r;
-}
-
-int volume_node_known(struct volume_context *ctx, const char *name,
-		      struct error *err)
-{
-	struct node_record node = {0};
-	int r;
-
-	if (name_check("node", name, NULL) < 0)
-		return 0;
-	r = context_node_load(ctx, name, &node, err);
-	if (r == 0)
-		node_record_done(&node);
-	return r == -ENOENT ? 0 : r == 0 ? 1 : r;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Questions of a scheduler before it asks for a volume. */
-#ifndef VOLUME_PLACEMENT_H
-#define VOLUME_PLACEMENT_H
+#ifndef VOLUME_ROOM_H
+#define VOLUME_ROOM_H
 
 #include "volume/plan/planner.h"
 #include "volume/volume.h"
@@ -23,15 +23,8 @@ int volume_room_get(struct volume_context *ctx, const struct volume_spec *spec,
 
 /* The same of pools: a pure function. @spec is as volume_spec_check() left it.
  */
-int placement_room(const struct volume_spec *spec,
-		   const struct planner_pool *pools, size_t n_pools,
-		   struct volume_room *ret, struct error *err);
-
-/*
- * Tell whether there is a node of that name, answering or not. 1, 0 or a
- * negative errno.
- */
-int volume_node_known(struct volume_context *ctx, const char *name,
-		      struct error *err);
+int volume_room_of_pools(const struct volume_spec *spec,
+			 const struct planner_pool *pools, size_t n_pools,
+			 struct volume_room *ret, struct error *err);
 
 #endif

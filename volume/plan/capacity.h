@@ -22,6 +22,10 @@ void capacity_done(struct capacity *capacity);
 const struct node_state *capacity_node(const struct capacity *capacity,
 				       const char *name);
 
+/* The pool of that name of a node that answered; NULL: none. Borrowed. */
+struct planner_pool *capacity_pool(const struct capacity *capacity,
+				   const char *node, const char *pool);
+
 /* Prefix @err, a refusal, with the nodes that did not answer. */
 void capacity_name_silent(const struct capacity *capacity, struct error *err);
 

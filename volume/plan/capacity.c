@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "volume/space/capacity.h"
+#include "volume/plan/capacity.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -64,6 +64,18 @@ const struct node_state *capacity_node(const struct capacity *capacity,
 	for (size_t i = 0; i < capacity->n_states; i++) {
 		if (strcmp(capacity->states[i].record.name, name) == 0)
 			return &capacity->states[i];
+	}
+	return NULL;
+}
+
+struct planner_pool *capacity_pool(const struct capacity *capacity,
+				   const char *node, const char *pool)
+{
+	for (size_t i = 0; i < capacity->n_pools; i++) {
+		struct planner_pool *p = &capacity->pools[i];
+
+		if (strcmp(p->node, node) == 0 && strcmp(p->pool, pool) == 0)
+			return p;
 	}
 	return NULL;
 }

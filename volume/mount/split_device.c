@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A split's extent: exported to this machine, and its device. */
+#include <errno.h>
+#include <string.h>
+
+#include "initiator/device/device.h"
+#include "volume/mount/local.h"
+#include "volume/mount/split_job.h"
+
+/* ---- export ---- */
+
+struct initiator_list {
+	const char *items[EXPORT_INITIATORS_MAX]; /* borrowed */
+	size_t n;
+};
+
+static int list_add(struct initiator_list *list, const char *address,
+		    struct error *err)
+{
+	for (size_t i = 0; i < list->n; i++) {
+		if (strcmp(list->items[i], address) == 0)
+			return 0;
+	}
+	if (list->n == EXPORT_INITIATORS_MAX)
+		return error_set(err, E2BIG,
+				 "more than %d addresses read one extent; give "
+				 "the nodes' records a prefix for many",
+				 EXPORT_INITIATORS_MAX);
+	list->items[list->n++] = address;
+	return 0;
+}
+
+/* List the initiators: this machine, and present readers at this epoch. */
+static int list_fill(struct split_job *w, struct initiator_list *list,
+		     struct error *err)
+{
+	const struct node_extent *now = &w->extent;
+	int r = 0;
+
+	if (w->how->joins && now->active && now->read_only &&
+	    now->epoch == w->how->epoch) {
+		for (size_t i = 0; r == 0 && i < now->n_initiators; i++)
+			r = list_add(list, now->initiators[i], err);
+	}
+	for (size_t i = 0; r == 0 && i < w->n_own; i++)
+		r = list_add(list, w->own[i], err);
+	return r;
+}
+
+static int set_export(struct split_job *w, bool read_only, struct error *err)
+{
+	const struct volume_record *record = w->op->record;
+	struct initiator_list list = {.n = 0};
+	struct node_extent extent = {0};
+	struct split_grants grants;
+	int r = list_fill(w, &list, err);
+
+	split_grants_of(record, &grants);
+	if (r == 0)
+		r = node_client_set_export(
+			w->client,
+			&(struct node_export_request){
+				.name = w->split->extent,
+				.epoch = w->how->epoch,
+				.initiators = list.items,
+				.n_initiators = list.n,
+				.read_only = read_only,
+				.block_size = DEVICE_BLOCK_SIZE,
+				.grant = volume_record_grant(record),
+				.over = grants.items,
+				.n_over = grants.n,
+			},
+			&extent, err);
+	if (r < 0)
+		return r;
+	node_extent_done(&w->extent);
+	w->extent = extent;
+	return 0;
+}
+
+static int check_extent(struct split_job *w, struct error *err)
+{
+	struct volume_split *split = w->split;
+	struct node_extent *extent = &w->extent;
+	uint64_t before = split->size;
+	int r = node_client_get_extent(w->client, split->extent, extent, err);
+
+	if (r == 0)
+		r = split_adopt(w->op, split, extent, err);
+	if (r == 0 && split->size != before)
+		r = operation_save(w->op, err);
+	if (r < 0)
+		return r;
+	w->written = !extent->blank && extent->allocated > 0;
+	if (strcmp(extent->state, "ok") != 0)
+		return error_set(err, EIO, "extent '%s' on node '%s' is %s: %s",
+				 split->extent, split->node, extent->state,
+				 extent->message);
+	return 0;
+}
+
+int split_job_prepare(struct split_job *w, struct error *err)
+{
+	int r = context_node_load(w->op->ctx, w->split->node, &w->node, err);
+
+	if (r == 0)
+		r = context_client_of(w->op->ctx, &w->node, &w->client, err);
+	if (r == 0)
+		r = check_extent(w, err);
+	w->local = w->here &&
+		   local_goes_by_file(w->dir, w->split->extent, &w->extent);
+	if (r < 0 || w->local)
+		return r;
+	r = context_initiators(w->op->ctx, w->op->ctx->node,
+			       w->node.data_address, w->own, err);
+	if (r < 0)
+		return r;
+	w->n_own = (size_t)r;
+	return 0;
+}
+
+/* ---- device ---- */
+
+/*
+ * A local extent that goes through a server (of a raw pool, or with limits)
+ * does not go through the kernel's NBD client, which could wait for memory
+ * that only our own server can free.
+ */
+static const char *transport_of(const struct split_job *w)
+{
+	if (w->local)
+		return "auto";
+	return w->here ? "fuse" : w->how->transport;
+}
+
+static int device_attach(struct split_job *w, bool read_only, struct error *err)
+{
+	struct initiator_request request = {
+		.dead_timeout_ms = w->op->ctx->dead_timeout_ms,
+		.state_dir = w->dir,
+		.id = w->split->extent,
+		.transport = transport_of(w),
+		.local_path = w->local ? w->extent.path : NULL,
+		.address = w->local ? NULL : w->node.data_address,
+		.export_name = w->extent.nbd_name,
+		.size = w->split->size,
+		.read_only = read_only,
+		.launcher = w->op->ctx->launcher,
+	};
+	struct iscsi_route route;
+	int r;
+
+	if (!w->local) {
+		context_iscsi_route(w->op->ctx, &w->extent,
+				    w->node.data_address, &route);
+		iscsi_route_fill(&route, &w->extent, &request);
+	}
+	r = initiator_attach(&request, &w->device, err);
+	/* A program that a killed call had started may be at work on it. */
+	if (r == 0)
+		r = device_settle(w->device.device, err);
+	if (r < 0 || !w->local)
+		return r;
+	/*
+	 * Somebody may have raised the epoch between our export and the
+	 * device: then theirs found no device to refuse, and ours must go.
+	 */
+	r = set_export(w, read_only, err);
+	if (r < 0)
+		(void)initiator_detach(w->dir, w->split->extent, NULL);
+	return r;
+}
+
+int split_job_connect(struct split_job *w, bool read_only, struct error *err)
+{
+	int r = set_export(w, read_only, err);
+
+	return r < 0 ? r : device_attach(w, read_only, err);
+}

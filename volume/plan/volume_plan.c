@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "volume/plan/volume_plan.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "volume/plan/capacity.h"
+
+/* ---- a new volume ---- */
+
+/* The nodes that are asked for have to be known. */
+static int plan_check_nodes(const struct volume_spec *spec,
+			    const struct capacity *capacity, struct error *err)
+{
+	if (capacity->n_states == 0)
+		return error_set(err, ENOSPC,
+				 "no nodes are known; `trib node add` makes "
+				 "them known");
+	for (size_t i = 0; i < spec->nodes.count; i++) {
+		if (!capacity_node(capacity, spec->nodes.items[i]))
+			return error_set(err, ENOENT,
+					 "no node '%s' is known; `trib node "
+					 "list` shows those that are",
+					 spec->nodes.items[i]);
+	}
+	return 0;
+}
+
+/* Add the splits of @plan after those the record has. */
+static int plan_add_splits(struct volume_record *record,
+			   const struct capacity *capacity,
+			   const struct planner_split *plan, size_t n_plan,
+			   struct error *err)
+{
+	size_t n = record->n_splits;
+	struct volume_split *splits = reallocarray(
+		record->splits, n + n_plan + 1, sizeof(*splits));
+	int r = 0;
+
+	if (!splits)
+		return error_set(err, ENOMEM, "out of memory");
+	record->splits = splits;
+	for (size_t i = 0; r == 0 && i < n_plan; i++)
+		r = capacity_split(record, n + i,
+				   &capacity->pools[plan[i].pool], plan[i].size,
+				   &splits[n + i], err);
+	if (r == 0)
+		record->n_splits += n_plan;
+	return r;
+}
+
+int volume_plan_new(struct operation *op, struct error *err)
+{
+	auto_free struct planner_split *splits = NULL;
+	struct capacity capacity = {0};
+	size_t count = 0;
+	int r = capacity_ask(op->ctx, &capacity, err);
+
+	if (r == 0)
+		r = plan_check_nodes(&op->record->spec, &capacity, err);
+	if (r == 0) {
+		r = planner_place(&op->record->spec, capacity.pools,
+				  capacity.n_pools, &splits, &count, err);
+		if (r == -ENOSPC)
+			capacity_name_silent(&capacity, err);
+	}
+	if (r == 0) {
+		op->record->n_splits = 0; /* all are deleted */
+		r = plan_add_splits(op->record, &capacity, splits, count, err);
+	}
+	capacity_done(&capacity);
+	return r;
+}
+
+/* ---- a larger one ---- */
+
+static int pool_of(const struct capacity *offered,
+		   const struct volume_split *split, size_t *ret,
+		   struct error *err)
+{
+	const struct node_state *node = capacity_node(offered, split->node);
+	const struct planner_pool *pool;
+
+	if (!node)
+		return error_set(err, ENOENT, "no node '%s' is known any more",
+				 split->node);
+	if (!node->reachable)
+		return error_set(err, EHOSTUNREACH, "%s", node->problem);
+	pool = capacity_pool(offered, split->node, split->pool);
+	if (pool) {
+		*ret = (size_t)(pool - offered->pools);
+		return 0;
+	}
+	return error_set(err, ENOENT, "node '%s' has no pool '%s' any more",
+			 split->node, split->pool);
+}
+
+static int plan_growth(struct volume_record *record,
+		       const struct capacity *offered, uint64_t capacity,
+		       struct error *err)
+{
+	size_t n = record->n_splits;
+	auto_free struct planner_split *splits = calloc(n + 1, sizeof(*splits));
+	struct planner_growth growth = {0};
+	int r = 0;
+
+	if (!splits)
+		return error_set(err, ENOMEM, "out of memory");
+	for (size_t i = 0; r == 0 && i < n; i++) {
+		splits[i].size = record->splits[i].size;
+		r = pool_of(offered, &record->splits[i], &splits[i].pool, err);
+	}
+	if (r == 0) {
+		r = planner_grow(&record->spec, splits, n, offered->pools,
+				 offered->n_pools, capacity, &growth, err);
+		if (r == -ENOSPC)
+			capacity_name_silent(offered, err);
+	}
+	if (r == 0)
+		r = plan_add_splits(record, offered, growth.extra,
+				    growth.n_extra, err);
+	for (size_t i = 0; r == 0 && i < n; i++) {
+		if (growth.sizes[i] > record->splits[i].size)
+			record->splits[i].grow_to = growth.sizes[i];
+	}
+	planner_growth_done(&growth);
+	return r;
+}
+
+int volume_plan_grow(struct operation *op, uint64_t capacity, struct error *err)
+{
+	struct capacity offered = {0};
+	int r = operation_step(op, err, "plan",
+			       "asking the nodes for their room");
+
+	if (r == 0)
+		r = capacity_ask(op->ctx, &offered, err);
+	if (r == 0)
+		r = plan_growth(op->record, &offered, capacity, err);
+	if (r == 0)
+		r = operation_save(op, err);
+	capacity_done(&offered);
+	return r;
+}
+
+bool volume_plan_is_open(const struct volume_record *record)
+{
+	return volume_record_target(record) > record->spec.capacity;
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The plan in a volume's record: which splits, where, how large. */
+#ifndef VOLUME_PLAN_H
+#define VOLUME_PLAN_H
+
+#include "volume/op/context.h"
+
+/*
+ * Ask the nodes for their capacity, and plan in the record the splits of a new
+ * volume, whose splits, if any, are all deleted. Not saved. -ENOSPC: nothing
+ * was changed.
+ */
+int volume_plan_new(struct operation *op, struct error *err);
+
+/*
+ * Ask the nodes for their capacity, and plan in the record how the volume
+ * becomes @capacity bytes: grow_to of splits, and planned splits after them.
+ * The volume's nodes have to answer; other nodes are counted in if they answer.
+ *
+ * Saved. -ENOSPC: nothing was changed.
+ */
+int volume_plan_grow(struct operation *op, uint64_t capacity,
+		     struct error *err);
+
+/* Tell whether the record has a plan to grow that is not carried out. */
+bool volume_plan_is_open(const struct volume_record *record);
+
+#endif
