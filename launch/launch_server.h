@@ -22,9 +22,6 @@ struct launch_config {
 	void (*ready)(void); /* it takes requests from now on; NULL: nothing */
 };
 
-/* Is it one of those that may be started? */
-bool launch_program_known(const char *name);
-
 /*
  * Serve until SIGTERM or SIGINT (which the caller has not blocked; afterwards
  * they, and SIGCHLD, are). The started programs live on.

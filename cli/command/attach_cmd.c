@@ -67,22 +67,15 @@ static void device_row(struct table *table,
 int devices_run(struct cli *cli, struct error *err)
 {
 	auto_free struct initiator_device *devices = NULL;
-	struct json_object *all;
-	struct table *table;
+	struct cli_list list = {json_object_new_array(),
+				table_new("DEVICE", "EXTENT", "BY", "SIZE>",
+					  "MODE", "STATE", "SOURCE", NULL)};
 	size_t n = 0;
 	int r = volume_device_list(cli->volumes, &devices, &n, err);
 
-	if (r < 0)
-		return r;
-	all = json_object_new_array();
-	for (size_t i = 0; i < n; i++)
-		json_object_array_add(all, json_device(&devices[i]));
-	if (!cli_answer(cli, all)) {
-		table = table_new("DEVICE", "EXTENT", "BY", "SIZE>", "MODE",
-				  "STATE", "SOURCE", NULL);
-		for (size_t i = 0; i < n; i++)
-			device_row(table, &devices[i]);
-		table_print(table, stdout);
+	for (size_t i = 0; i < n; i++) {
+		json_object_array_add(list.all, json_device(&devices[i]));
+		device_row(list.table, &devices[i]);
 	}
-	return 0;
+	return cli_list_end(cli, &list, r);
 }

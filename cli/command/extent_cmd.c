@@ -261,13 +261,8 @@ static void extent_row(struct table *table, const struct node_extent *extent)
 	table_cell(table, "%s", volume ?: "-");
 }
 
-struct extent_list {
-	struct json_object *all;
-	struct table *table;
-};
-
-static int extents_of(struct cli *cli, const char *node,
-		      struct extent_list *list, struct error *err)
+static int extents_of(struct cli *cli, const char *node, struct cli_list *list,
+		      struct error *err)
 {
 	struct node_extent *extents = NULL;
 	size_t n = 0;
@@ -292,25 +287,15 @@ static int extents_of_node(struct cli *cli, const struct node_state *node,
 
 int extent_list_run(struct cli *cli, struct error *err)
 {
-	struct extent_list list = {
-		.all = json_object_new_array(),
-		.table = table_new("EXTENT", "POOL", "SIZE>", "RESERVED>",
-				   "ALLOCATED>", "SHARED>", "RECLAIMABLE>",
-				   "STATE", "USED BY", "ORIGIN", "VOLUME",
-				   NULL),
+	struct cli_list list = {
+		json_object_new_array(),
+		table_new("EXTENT", "POOL", "SIZE>", "RESERVED>", "ALLOCATED>",
+			  "SHARED>", "RECLAIMABLE>", "STATE", "USED BY",
+			  "ORIGIN", "VOLUME", NULL),
 	};
 	const char *node = cli_argument(cli, 0);
 	int r = node ? extents_of(cli, node, &list, err)
 		     : cli_each_node(cli, extents_of_node, &list, err);
 
-	if (r < 0) {
-		json_object_put(list.all);
-		table_free(list.table);
-		return r;
-	}
-	if (cli_answer(cli, list.all))
-		table_free(list.table);
-	else
-		table_print(list.table, stdout);
-	return 0;
+	return cli_list_end(cli, &list, r);
 }

@@ -151,26 +151,20 @@ static void node_row(struct table *table, const struct node_state *node)
 
 int node_list_run(struct cli *cli, struct error *err)
 {
-	struct json_object *all;
+	struct cli_list list = {json_object_new_array(),
+				table_new("NODE", "STATE", "POOLS>",
+					  "CAPACITY>", "FREE>", "DATA",
+					  "VERSION", NULL)};
 	struct node_state *nodes = NULL;
-	struct table *table;
 	size_t n = 0;
 	int r = volume_node_list(cli->volumes, &nodes, &n, err);
 
-	if (r < 0)
-		return r;
-	all = json_object_new_array();
-	for (size_t i = 0; i < n; i++)
-		json_object_array_add(all, json_node(&nodes[i]));
-	if (!cli_answer(cli, all)) {
-		table = table_new("NODE", "STATE", "POOLS>", "CAPACITY>",
-				  "FREE>", "DATA", "VERSION", NULL);
-		for (size_t i = 0; i < n; i++)
-			node_row(table, &nodes[i]);
-		table_print(table, stdout);
+	for (size_t i = 0; i < n; i++) {
+		json_object_array_add(list.all, json_node(&nodes[i]));
+		node_row(list.table, &nodes[i]);
 	}
 	node_states_free(nodes, n);
-	return 0;
+	return cli_list_end(cli, &list, r);
 }
 
 static struct json_object *transports_json(void)

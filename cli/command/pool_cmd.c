@@ -86,12 +86,7 @@ static void pool_row(struct table *table, const struct node_pool *pool)
 }
 
 /* Pools of one node, or of every node that answers. */
-struct pool_list {
-	struct json_object *all;
-	struct table *table;
-};
-
-static void pools_add(struct pool_list *list, const struct node_pool *pools,
+static void pools_add(struct cli_list *list, const struct node_pool *pools,
 		      size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
@@ -109,7 +104,7 @@ static int pools_of_node(struct cli *cli, const struct node_state *node,
 	return 0;
 }
 
-static int pools_of_one(struct cli *cli, struct pool_list *list,
+static int pools_of_one(struct cli *cli, struct cli_list *list,
 			struct error *err)
 {
 	auto_free struct node_pool *pools = NULL;
@@ -124,27 +119,18 @@ static int pools_of_one(struct cli *cli, struct pool_list *list,
 
 int pool_list_run(struct cli *cli, struct error *err)
 {
-	struct pool_list list = {
-		.all = json_object_new_array(),
-		.table = table_new("POOL", "KIND", "STATE", "EXTENTS>",
-				   "CAPACITY>", "NOMINAL>", "RESERVED>",
-				   "ALLOCATED>", "SHARED>", "RECLAIMABLE>",
-				   "FREE>", "FLOOR>", "CLUSTER>", "PATH", NULL),
+	struct cli_list list = {
+		json_object_new_array(),
+		table_new("POOL", "KIND", "STATE", "EXTENTS>", "CAPACITY>",
+			  "NOMINAL>", "RESERVED>", "ALLOCATED>", "SHARED>",
+			  "RECLAIMABLE>", "FREE>", "FLOOR>", "CLUSTER>", "PATH",
+			  NULL),
 	};
 	int r = cli_argument(cli, 0)
 			? pools_of_one(cli, &list, err)
 			: cli_each_node(cli, pools_of_node, &list, err);
 
-	if (r < 0) {
-		json_object_put(list.all);
-		table_free(list.table);
-		return r;
-	}
-	if (cli_answer(cli, list.all))
-		table_free(list.table);
-	else
-		table_print(list.table, stdout);
-	return 0;
+	return cli_list_end(cli, &list, r);
 }
 
 /* ---- looking after one ---- */

@@ -164,30 +164,24 @@ int snapshot_list_run(struct cli *cli, struct error *err)
 		.temporary = cli->options.all,
 	};
 	struct snapshot_record **records = NULL;
-	char problem[RECORD_TEXT_SIZE];
-	struct json_object *all;
+	struct cli_list list = {json_object_new_array(),
+				table_new("SNAPSHOT", "VOLUME", "SIZE>",
+					  "SPLITS>", "PHASE", "CUT (UTC)",
+					  "GROUP", NULL)};
+	char problem[RECORD_TEXT_SIZE] = "";
 	size_t n = 0;
 	int r = volume_snapshot_list(cli->volumes, &filter, &records, &n, NULL,
 				     problem, err);
 
-	if (r < 0)
-		return r;
-	all = json_object_new_array();
-	for (size_t i = 0; i < n; i++)
-		json_object_array_add(all, json_snapshot(records[i]));
-	if (!cli_answer(cli, all)) {
-		struct table *table = table_new("SNAPSHOT", "VOLUME", "SIZE>",
-						"SPLITS>", "PHASE", "CUT (UTC)",
-						"GROUP", NULL);
-
-		for (size_t i = 0; i < n; i++)
-			snapshot_row(table, records[i]);
-		table_print(table, stdout);
+	for (size_t i = 0; i < n; i++) {
+		json_object_array_add(list.all, json_snapshot(records[i]));
+		snapshot_row(list.table, records[i]);
 	}
+	r = cli_list_end(cli, &list, r);
 	if (problem[0])
 		(void)fprintf(stderr, "trib: %s\n", problem);
 	snapshot_records_free(records, n);
-	return 0;
+	return r;
 }
 
 static void snapshot_split_row(struct table *table,
@@ -334,34 +328,26 @@ int group_create_run(struct cli *cli, struct error *err)
 int group_list_run(struct cli *cli, struct error *err)
 {
 	struct group_record **records = NULL;
-	char problem[RECORD_TEXT_SIZE], buf[32];
-	struct json_object *all;
+	struct cli_list list = {
+		json_object_new_array(),
+		table_new("GROUP", "VOLUMES>", "PHASE", "CUT (UTC)", NULL)};
+	char problem[RECORD_TEXT_SIZE] = "", buf[32];
 	size_t n = 0;
 	int r = volume_group_list(cli->volumes, &records, &n, problem, err);
 
-	if (r < 0)
-		return r;
-	all = json_object_new_array();
-	for (size_t i = 0; i < n; i++)
-		json_object_array_add(all, json_group(records[i]));
-	if (!cli_answer(cli, all)) {
-		struct table *table = table_new("GROUP", "VOLUMES>", "PHASE",
-						"CUT (UTC)", NULL);
-
-		for (size_t i = 0; i < n; i++) {
-			table_cell(table, "%s", records[i]->name);
-			table_cell(table, "%zu", records[i]->n_members);
-			table_cell(table, "%s",
-				   snapshot_phase_name(records[i]->phase));
-			table_cell(table, "%s",
-				   time_text(records[i]->cut_s, buf));
-		}
-		table_print(table, stdout);
+	for (size_t i = 0; i < n; i++) {
+		json_object_array_add(list.all, json_group(records[i]));
+		table_cell(list.table, "%s", records[i]->name);
+		table_cell(list.table, "%zu", records[i]->n_members);
+		table_cell(list.table, "%s",
+			   snapshot_phase_name(records[i]->phase));
+		table_cell(list.table, "%s", time_text(records[i]->cut_s, buf));
 	}
+	r = cli_list_end(cli, &list, r);
 	if (problem[0])
 		(void)fprintf(stderr, "trib: %s\n", problem);
 	group_records_free(records, n);
-	return 0;
+	return r;
 }
 
 int group_show_run(struct cli *cli, struct error *err)

@@ -18,7 +18,11 @@
 
 #define PREFIX "user.tributary."
 
-int union_ask(const char *path, const char *name, char **ret)
+/*
+ * The value of user.tributary.@name of @path, owned; -ENODATA: none, or
+ * @path is on no union; or what getxattr(2) says.
+ */
+static int union_ask(const char *path, const char *name, char **ret)
 {
 	auto_free char *value = malloc(XATTR_SIZE_MAX + 1);
 	char full[XATTR_NAME_MAX + 1];

@@ -7,12 +7,6 @@
 
 #include "base/error.h"
 
-/*
- * The value of user.tributary.@name of @path, owned; -ENODATA: none, or
- * @path is on no union; or what getxattr(2) says.
- */
-int union_ask(const char *path, const char *name, char **ret);
-
 /* The same of the union's root, from any path in it. @err says what is wrong.
  */
 int union_ask_root(const char *path, const char *name, char **ret,

@@ -272,28 +272,22 @@ static void volume_row(struct table *table, const struct volume_record *record)
 int volume_list_run(struct cli *cli, struct error *err)
 {
 	struct volume_record **records = NULL;
-	char problem[RECORD_TEXT_SIZE];
-	struct json_object *all;
-	struct table *table;
+	struct cli_list list = {json_object_new_array(),
+				table_new("VOLUME", "SIZE>", "SPLITS>", "PHASE",
+					  "ATTACHED ON", "AT", NULL)};
+	char problem[RECORD_TEXT_SIZE] = "";
 	size_t n = 0;
 	int r = volume_list(cli->volumes, &records, &n, problem, err);
 
-	if (r < 0)
-		return r;
-	all = json_object_new_array();
-	for (size_t i = 0; i < n; i++)
-		json_object_array_add(all, json_record(records[i]));
-	if (!cli_answer(cli, all)) {
-		table = table_new("VOLUME", "SIZE>", "SPLITS>", "PHASE",
-				  "ATTACHED ON", "AT", NULL);
-		for (size_t i = 0; i < n; i++)
-			volume_row(table, records[i]);
-		table_print(table, stdout);
+	for (size_t i = 0; i < n; i++) {
+		json_object_array_add(list.all, json_record(records[i]));
+		volume_row(list.table, records[i]);
 	}
+	r = cli_list_end(cli, &list, r);
 	if (problem[0])
 		(void)fprintf(stderr, "trib: %s\n", problem);
 	volume_records_free(records, n);
-	return 0;
+	return r;
 }
 
 static void volume_split_row(struct table *table,

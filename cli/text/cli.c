@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "cli/text/table.h"
 
 #define ROW(name, letter, type, field, argument, help)                   \
 	{                                                                \
@@ -75,6 +76,17 @@ bool cli_answer(struct cli *cli, struct json_object *answer)
 	}
 	cli->answer = answer;
 	return true;
+}
+
+int cli_list_end(struct cli *cli, struct cli_list *list, int r)
+{
+	if (r < 0)
+		json_object_put(list->all);
+	if (r < 0 || cli_answer(cli, list->all))
+		table_free(list->table);
+	else
+		table_print(list->table, stdout);
+	return r;
 }
 
 int cli_usage(struct cli *cli, struct error *err, const char *text)

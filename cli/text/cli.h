@@ -117,6 +117,15 @@ int cli_labels(const struct option_list *list, struct labels *ret,
  */
 bool cli_answer(struct cli *cli, struct json_object *answer);
 
+/* The answer of a command that lists: both are filled, one is printed. */
+struct cli_list {
+	struct json_object *all; /* owned; an array */
+	struct table *table;     /* owned */
+};
+
+/* Answer with @list unless @r is an error; end @list. Returns @r. */
+int cli_list_end(struct cli *cli, struct cli_list *list, int r);
+
 /* An option is missing or senseless: -EINVAL, and the exit code of usage. */
 int cli_usage(struct cli *cli, struct error *err, const char *text);
 

@@ -34,7 +34,8 @@ static uint64_t attributes_of(const publish_request *request)
 	       (request->readonly ? MOUNT_ATTR_RDONLY : 0);
 }
 
-bool publish_mount_is_device(const struct mount_info *info)
+/* Tell whether the mount is the device of a block volume, of any. */
+static bool publish_mount_is_device(const struct mount_info *info)
 {
 	struct stat st;
 

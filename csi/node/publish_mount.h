@@ -14,9 +14,6 @@
 /* Tell whether the mount is of the volume of that name. */
 bool publish_mount_is_ours(const struct mount_info *info, const char *volume);
 
-/* Tell whether the mount is the device of a block volume, of any. */
-bool publish_mount_is_device(const struct mount_info *info);
-
 /*
  * Mount the staged volume at the target path as the request says. A live mount
  * there is left. A dead one, or one with other attributes, is replaced.

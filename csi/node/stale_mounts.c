@@ -10,7 +10,7 @@
 #include "volume/mount/union_process.h"
 
 /* "36 35 98:0 /root /target options - type source options" */
-int stale_mounts_line(const char *line, const char *volume, dev_t alive)
+static int stale_mounts_line(const char *line, const char *volume, dev_t alive)
 {
 	static const char type[] = " - " UNION_FS_TYPE " ";
 	const char *at = strstr(line, type);

@@ -18,10 +18,4 @@
  */
 int stale_mounts_find(const char *volume, dev_t alive, char *ret);
 
-/*
- * Tell whether @line, of a mountinfo file (proc(5)), is a mount of the volume
- * other than @alive.
- */
-int stale_mounts_line(const char *line, const char *volume, dev_t alive);
-
 #endif

@@ -78,8 +78,9 @@ static int take_use(const Tributary__V1__ExportStats *m, struct export_use *ret,
 	return 0;
 }
 
-int node_client_export_stats(struct node_client *client, const char *name,
-			     struct export_use *ret, struct error *err)
+static int node_client_export_stats(struct node_client *client,
+				    const char *name, struct export_use *ret,
+				    struct error *err)
 {
 	Tributary__V1__GetExportStatsRequest request =
 		TRIBUTARY__V1__GET_EXPORT_STATS_REQUEST__INIT;

@@ -35,13 +35,6 @@ struct export_use {
 	struct connection_stats *connections; /* owned: free() */
 };
 
-/*
- * @ret  set only on success
- *
- * -ENOENT: no such extent, or it is not served. -EPROTO: a malformed answer.
- */
-int node_client_export_stats(struct node_client *client, const char *name,
-			     struct export_use *ret, struct error *err);
 int volume_extent_stats(struct volume_context *ctx, const char *node,
 			const char *name, struct export_use *ret,
 			struct error *err);

@@ -96,8 +96,9 @@ int local_mount_point_save(const struct volume_context *ctx, const char *volume,
 	return text_save(ctx, volume, MOUNT_POINT_FILE, mount_point, err);
 }
 
-int local_mount_point_load(const struct volume_context *ctx, const char *volume,
-			   char *ret)
+/* -ENOENT: none was. @ret: PATH_MAX bytes. */
+static int local_mount_point_load(const struct volume_context *ctx,
+				  const char *volume, char *ret)
 {
 	return text_load(ctx, volume, MOUNT_POINT_FILE, ret, PATH_MAX);
 }

@@ -45,10 +45,6 @@ int local_check_none(const struct operation *op, struct error *err);
 /* Remember where the union is going to be mounted. */
 int local_mount_point_save(const struct volume_context *ctx, const char *volume,
 			   const char *mount_point, struct error *err);
-/* -ENOENT: none was. @ret: PATH_MAX bytes. */
-int local_mount_point_load(const struct volume_context *ctx, const char *volume,
-			   char *ret);
-
 /* Remember the mount's options, for when it is repaired. */
 int local_options_save(const struct volume_context *ctx, const char *volume,
 		       const char *options, struct error *err);

@@ -89,7 +89,6 @@ void snapshot_record_free(struct snapshot_record *record); /* NULL is fine */
 void snapshot_records_free(struct snapshot_record **records, size_t count);
 
 const char *snapshot_phase_name(enum snapshot_phase phase);
-const char *snapshot_split_state_name(enum snapshot_split_state state);
 
 /* Cut, whether or not its content is copied yet. */
 bool snapshot_record_is_cut(const struct snapshot_record *record);

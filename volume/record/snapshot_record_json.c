@@ -26,11 +26,6 @@ const char *snapshot_phase_name(enum snapshot_phase phase)
 	return phase_names[phase];
 }
 
-const char *snapshot_split_state_name(enum snapshot_split_state state)
-{
-	return state_names[state];
-}
-
 enum snapshot_phase snapshot_phase_scan(struct json_scan *scan,
 					struct json_object *in, const char *key)
 {
