@@ -172,10 +172,6 @@ bool rpc_cancelled(struct rpc_call *call);
  * left, which both ignore.
  */
 int rpc_cancel_fd(struct rpc_call *call);
-int64_t rpc_time_left_ms(struct rpc_call *call); /* INT64_MAX: no deadline */
-/* Get the CN of the peer's certificate; NULL on unix sockets. Borrowed. */
-const char *rpc_peer_name(struct rpc_call *call);
-bool rpc_peer_is_local(struct rpc_call *call); /* by a unix socket */
 /*
  * Send one message of a stream; waits until the client's window has room for
  * it. -ECANCELED when the client has gone, took nothing for 60 s, or the server

@@ -48,7 +48,6 @@ static void call_put(struct rpc_call *call)
 	grpc_metadata_array_destroy(&call->metadata);
 	rpc_arena_done(&call->arena);
 	fd_close(call->cancel_fd);
-	gpr_free(call->peer_name);
 	pthread_cond_destroy(&call->sent_changed);
 	pthread_mutex_destroy(&call->lock);
 	gpr_free(call);
@@ -464,50 +463,6 @@ int rpc_cancel_fd(struct rpc_call *call)
 	fd = call->cancel_fd;
 	pthread_mutex_unlock(&call->lock);
 	return fd;
-}
-
-int64_t rpc_time_left_ms(struct rpc_call *call)
-{
-	gpr_timespec at = gpr_convert_clock_type(call->details.deadline,
-						 GPR_CLOCK_MONOTONIC);
-	gpr_timespec left;
-
-	if (gpr_time_cmp(at, gpr_inf_future(GPR_CLOCK_MONOTONIC)) == 0)
-		return INT64_MAX;
-	left = gpr_time_sub(at, gpr_now(GPR_CLOCK_MONOTONIC));
-	if (left.tv_sec < 0)
-		return 0;
-	return left.tv_sec * 1000 + left.tv_nsec / 1000000;
-}
-
-const char *rpc_peer_name(struct rpc_call *call)
-{
-	grpc_auth_property_iterator i;
-	const grpc_auth_property *p;
-	grpc_auth_context *auth;
-
-	if (call->peer_name)
-		return call->peer_name;
-	auth = grpc_call_auth_context(call->call);
-	if (!auth)
-		return NULL;
-	i = grpc_auth_context_find_properties_by_name(
-		auth, GRPC_X509_CN_PROPERTY_NAME);
-	p = grpc_auth_property_iterator_next(&i);
-	/* A name with a NUL inside is not the name it seems to be. */
-	if (p && strlen(p->value) == p->value_length)
-		call->peer_name = gpr_strdup(p->value);
-	grpc_auth_context_release(auth);
-	return call->peer_name;
-}
-
-bool rpc_peer_is_local(struct rpc_call *call)
-{
-	char *peer = grpc_call_get_peer(call->call);
-	bool local = peer && strncmp(peer, "unix:", 5) == 0;
-
-	gpr_free(peer);
-	return local;
 }
 
 /*

@@ -28,22 +28,6 @@ struct shot {
 	grpc_slice details;
 };
 
-static int setup(void **state)
-{
-	struct kit *kit = malloc(sizeof(*kit));
-
-	kit_make(kit);
-	*state = kit;
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	kit_done(*state);
-	free(*state);
-	return 0;
-}
-
 static void peer_open(struct peer *peer, const struct kit *kit)
 {
 	grpc_channel_credentials *creds = grpc_insecure_credentials_create();
@@ -258,7 +242,7 @@ static void stops_while_a_call_waits_for_its_body(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+#define T(f) cmocka_unit_test_setup_teardown(f, kit_setup, kit_teardown)
 		T(refuses_a_call_without_a_message),
 		T(refuses_a_compressed_message),
 		T(refuses_metadata_that_is_too_large),

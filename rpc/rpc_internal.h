@@ -210,7 +210,6 @@ struct rpc_call {
 	struct rpc_job job;
 	int close_cancelled; /* written by the library */
 	struct rpc_arena arena;
-	char *peer_name; /* owned; found when asked for */
 	/* the handler's own verdict, by rpc_fail() */
 	bool failed;
 	enum rpc_code fail_code;

@@ -16,22 +16,6 @@ struct got {
 	int slow_us;
 };
 
-static int setup(void **state)
-{
-	struct kit *kit = malloc(sizeof(*kit));
-
-	kit_make(kit);
-	*state = kit;
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	kit_done(*state);
-	free(*state);
-	return 0;
-}
-
 static int each(void *context, const ProtobufCMessage *m)
 {
 	const Tributary__V1__Extent *extent = (const void *)m;
@@ -186,7 +170,7 @@ static void says_where_nobody_answers(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+#define T(f) cmocka_unit_test_setup_teardown(f, kit_setup, kit_teardown)
 		T(brings_every_message_in_order),
 		T(may_be_empty),
 		T(ends_with_the_error_of_its_handler),

@@ -38,15 +38,6 @@ static int do_fail(struct rpc_call *call, const char *rest)
 	return rpc_fail(call, code, "%s", strchr(rest, ':') + 1);
 }
 
-static void do_who(struct rpc_call *call)
-{
-	struct kit_seen *seen = rpc_context(call);
-	const char *name = rpc_peer_name(call);
-
-	(void)snprintf(seen->peer, sizeof(seen->peer), "%s", name ? name : "");
-	atomic_store(&seen->local, rpc_peer_is_local(call));
-}
-
 static int dispatch(struct rpc_call *call, const char *name,
 		    Tributary__V1__Extent *out, struct error *err)
 {
@@ -68,8 +59,6 @@ static int dispatch(struct rpc_call *call, const char *name,
 	} else if (strncmp(name, "long:", 5) == 0) {
 		n = strtoul(rest, NULL, 10);
 		out->message = rpc_printf(call, "%0*d", (int)n, 0);
-	} else if (strcmp(name, "who") == 0) {
-		do_who(call);
 	} else {
 		return error_set(err, ENOENT, "no extent '%s'", name);
 	}
@@ -82,7 +71,6 @@ static int get_extent(struct rpc_call *call, const ProtobufCMessage *in,
 	struct kit_seen *seen = rpc_context(call);
 	int r;
 
-	atomic_store(&seen->time_left, rpc_time_left_ms(call));
 	atomic_fetch_add(&seen->calls, 1);
 	r = dispatch(call, ((const Tributary__V1__GetExtentRequest *)in)->name,
 		     (Tributary__V1__Extent *)out, err);
@@ -161,6 +149,22 @@ void kit_make(struct kit *kit)
 		.n_methods = kit_n_methods,
 		.context = &kit->seen,
 	};
+}
+
+int kit_setup(void **state)
+{
+	struct kit *kit = malloc(sizeof(*kit));
+
+	kit_make(kit);
+	*state = kit;
+	return 0;
+}
+
+int kit_teardown(void **state)
+{
+	kit_done(*state);
+	free(*state);
+	return 0;
 }
 
 void kit_start(struct kit *kit)

@@ -18,13 +18,10 @@
 
 /* Things that handlers saw; the server's context. */
 struct kit_seen {
-	atomic_int calls;       /* handlers begun */
-	atomic_int ended;       /* handlers ended */
-	atomic_int cancelled;   /* handlers that saw their call cancelled */
-	atomic_llong time_left; /* ms; of the last call */
-	atomic_int sent;        /* messages of a stream */
-	char peer[64];          /* "" for none; of the last "who" */
-	atomic_bool local;
+	atomic_int calls;     /* handlers begun */
+	atomic_int ended;     /* handlers ended */
+	atomic_int cancelled; /* handlers that saw their call cancelled */
+	atomic_int sent;      /* messages of a stream */
 };
 
 struct kit {
@@ -46,7 +43,6 @@ struct kit {
  *	"wait:MS"     waits so long, or until cancelled
  *	"alloc:N"     allocates N bytes for its answer
  *	"long:N"      answers an extent whose message has N bytes
- *	"who"	      notes the peer
  * ListExtents streams: its pool is the number of extents, or "ever";
  * "stuck" fails after three with ESTALE.
  * DeleteExtent has no handler. CreateExtent takes a message of many pools.
@@ -56,6 +52,9 @@ extern const size_t kit_n_methods;
 
 /* Make a directory and an address in it; no server yet. */
 void kit_make(struct kit *kit);
+/* The same for a test of cmocka, whose state it is. */
+int kit_setup(void **state);
+int kit_teardown(void **state);
 /* Start a server at kit->addresses and a client, as kit->options say. */
 void kit_start(struct kit *kit);
 void kit_stop(struct kit *kit);
