@@ -43,7 +43,6 @@ struct server {
 
 /* ---- what may be started ---- */
 
-/* Is it one of those that may be started? */
 static bool launch_program_known(const char *name)
 {
 	return strcmp(name, "trib-union") == 0 || strcmp(name, "trib-nbd") == 0;

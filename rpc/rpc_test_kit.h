@@ -43,6 +43,7 @@ struct kit {
  *	"wait:MS"     waits so long, or until cancelled
  *	"alloc:N"     allocates N bytes for its answer
  *	"long:N"      answers an extent whose message has N bytes
+ *
  * ListExtents streams: its pool is the number of extents, or "ever";
  * "stuck" fails after three with ESTALE.
  * DeleteExtent has no handler. CreateExtent takes a message of many pools.

@@ -12,8 +12,8 @@
 #include "volume/mount/local.h"
 #include "volume/op/flow.h"
 #include "volume/op/split.h"
-#include "volume/snapshot/snapshot_op.h"
 #include "volume/plan/volume_plan.h"
+#include "volume/snapshot/snapshot_op.h"
 
 struct revert {
 	struct operation op;

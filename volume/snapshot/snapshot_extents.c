@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "base/parallel.h"
-#include "volume/snapshot/snapshot_op.h"
 #include "volume/plan/volume_plan.h"
+#include "volume/snapshot/snapshot_op.h"
 
 #define AT_ONCE 16 /* threads; most of their time they wait for a node */
 
