@@ -264,7 +264,7 @@ static int next_batch(struct raw_store *store, struct raw_batch_head *ret,
 int store_replay_log(struct raw_store *store, uint64_t upto,
 		     struct raw_report *report, struct error *err)
 {
-	while (!upto || store->log_sequence < upto) {
+	while (store->log_sequence < upto) {
 		struct raw_batch_head head = {0};
 		bool once;
 		int r = next_batch(store, &head, &once, report, err);

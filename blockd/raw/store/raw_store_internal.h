@@ -130,11 +130,14 @@ int store_put_super(struct raw_medium *medium, const struct raw_super *super,
 int store_wipe(struct raw_medium *medium, uint64_t offset, uint64_t length,
 	       struct error *err);
 
+#define STORE_LOG_END UINT64_MAX
+
 /*
  * Read the medium into a store of its own; nothing is written. @report says
  * which parts are to be written anew; @ret may be salvaged only.
  *
- * @upto  the batch of the log that it does not go on with; 0: to its end
+ * @upto  the batch of the log that it does not go on with; STORE_LOG_END: to
+ *        its end. 0 is the first batch of a new pool
  */
 int store_load(struct raw_medium *medium, const struct raw_super *super,
 	       uint64_t upto, struct raw_report *report, struct raw_store **ret,

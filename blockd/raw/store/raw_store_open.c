@@ -392,7 +392,8 @@ static int find_and_load(struct raw_medium *medium, struct raw_store **ret,
 		      : error_set(err, ENOMEM, "out of memory");
 
 	if (r == 0)
-		r = store_load(medium, super, 0, ret_report, ret, err);
+		r = store_load(medium, super, STORE_LOG_END, ret_report, ret,
+			       err);
 	free(super);
 	return r;
 }
