@@ -16,10 +16,11 @@
 
 #include "base/cleanup.h"
 
-#define CONTROL         "/dev/loop-control"
-#define ATTACH_TRIES    64  /* others take free devices too */
-#define NODE_TRIES      100 /* x 10 ms for udev to make a node */
-#define GONE_TIMEOUT_MS 3000
+#define CONTROL      "/dev/loop-control"
+#define ATTACH_TRIES 64  /* others take free devices too */
+#define NODE_TRIES   100 /* x 10 ms for udev to make a node */
+/* Others open a device for a moment: loopdev_find(). */
+#define GONE_TIMEOUT_MS 10000
 
 static_assert(LO_NAME_SIZE > DEVICE_TAG_MAX, "a tag fits in lo_file_name");
 
