@@ -30,6 +30,7 @@
 #include "union/change/hidden_files.h"
 #include "union/migrate/drain_dir.h"
 #include "union/migrate/migrate_file.h"
+#include "union/node/node_slots.h"
 #include "union/recover/handover.h"
 #include "union/recover/unfinished.h"
 #include "union/recover/unionfs_life.h"
@@ -293,18 +294,57 @@ static bool is_time(const struct timespec *a, const struct timespec *b)
 	return a->tv_sec == b->tv_sec && a->tv_nsec == b->tv_nsec;
 }
 
+static void say_times(const char *whose, const struct stat *st)
+{
+	(void)fprintf(stderr, "%s: %lld.%09ld %lld.%09ld %lld.%09ld\n", whose,
+		      (long long)st->st_atim.tv_sec, st->st_atim.tv_nsec,
+		      (long long)st->st_mtim.tv_sec, st->st_mtim.tv_nsec,
+		      (long long)st->st_ctim.tv_sec, st->st_ctim.tv_nsec);
+}
+
+/* Tell the times of a directory, and of its copies without what hides some. */
+static void say_all_times(unsigned i, const struct stat *shown)
+{
+	struct copy *copy;
+	struct stat st;
+
+	(void)fprintf(stderr, "'%s': access, modification, change\n",
+		      dir_paths[i]);
+	say_times("before", &shared->before[i]);
+	say_times("shown", shown);
+	for (copy = node_first(dirs[i]); copy; copy = copy_next(copy)) {
+		const struct quiet_change *quiet =
+			&state.quiet[copy_place(&fs->nodes, copy) - 1];
+
+		if (unionfs_stat_copy(fs, copy, &st) == 0)
+			say_times("copy", &st);
+		st.st_atim = quiet->shown;
+		st.st_mtim = quiet->modified;
+		st.st_ctim = quiet->after;
+		if (copy_is(copy, COPY_QUIET))
+			say_times("its quiet change: shown, modified, after",
+				  &st);
+	}
+}
+
 static void check_as_before(void)
 {
+	const struct stat *before;
 	struct stat st;
 	unsigned i;
+	bool same;
 
 	for (i = 0; i < DIRS; i++) {
 		if (!dirs[i])
 			continue;
+		before = &shared->before[i];
 		st = seen(i);
-		check(is_time(&st.st_mtim, &shared->before[i].st_mtim));
-		check(is_time(&st.st_atim, &shared->before[i].st_atim));
-		check(is_time(&st.st_ctim, &shared->before[i].st_ctim));
+		same = is_time(&st.st_mtim, &before->st_mtim) &&
+		       is_time(&st.st_atim, &before->st_atim) &&
+		       is_time(&st.st_ctim, &before->st_ctim);
+		if (!same)
+			say_all_times(i, &st);
+		check(same);
 	}
 }
 
@@ -415,7 +455,8 @@ static void make_branches(void)
 	}
 }
 
-static unsigned run(const struct act *act, unsigned kill_at)
+/* @kill_at: 0, or a stop of the @of that there were without a kill */
+static unsigned run(const struct act *act, unsigned kill_at, unsigned of)
 {
 	unsigned stops;
 	int status;
@@ -428,7 +469,7 @@ static unsigned run(const struct act *act, unsigned kill_at)
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	state_done(&state);
 	if (!WIFEXITED(status) || WEXITSTATUS(status))
-		fail_msg("killed at stop %u of %u", kill_at, stops);
+		fail_msg("killed at stop %u of %u", kill_at, of);
 	return stops;
 }
 
@@ -451,10 +492,10 @@ static void times_stay_wherever_it_is_killed(void **context)
 
 	if (!can_be_done())
 		skip();
-	stops = run(act, 0);
+	stops = run(act, 0, 0);
 	assert_true(stops > 10);
 	for (at = 1; at <= stops; at++)
-		(void)run(act, at);
+		(void)run(act, at, stops);
 }
 
 /*
