@@ -56,5 +56,5 @@ int branches_kit_remove(const char *top)
 {
 	const char *const argv[] = {"rm", "-rf", top, NULL};
 
-	return process_must(argv, 10000, NULL);
+	return process_must(argv, 60000, NULL);
 }
