@@ -9,7 +9,7 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "blockd/api/service_internal.h"
-#include "blockd/copy/copying.h"
+#include "blockd/copy/copy_job.h"
 #include "blockd/node/pool_at.h"
 
 void service_fill_pool(struct rpc_call *call, const struct node_pool_info *info,
@@ -249,7 +249,7 @@ int service_fill_extent(struct rpc_call *call, struct extent *extent,
 	fill_record(call, &extent->pool->pool->record, &record, out);
 	state = record.state == EXTENT_COPYING ? "copying" : "ok";
 	if (record.state == EXTENT_COPYING)
-		out->copied = copying_done(extent);
+		out->copied = copy_job_done_bytes(extent);
 	extent_record_done(&record);
 	fill_place(call, extent, holds, out);
 	out->state = rpc_strdup(call, extent->damage ? "damaged" : state);

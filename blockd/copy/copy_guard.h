@@ -3,7 +3,7 @@
  * Keeping sources as they are while they are copied. An instant copy is made
  * under a hold (blockd/copy/hold.h). A copy byte by byte is made only of
  * sources without a writer, and none gets one while it lasts
- * (blockd/copy/copying.h).
+ * (blockd/copy/copy_job.h).
  */
 #ifndef BLOCKD_COPY_GUARD_H
 #define BLOCKD_COPY_GUARD_H

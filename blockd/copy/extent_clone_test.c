@@ -11,7 +11,7 @@
 
 #include "base/clock.h"
 #include "base/size.h"
-#include "blockd/copy/copying.h"
+#include "blockd/copy/copy_job.h"
 #include "blockd/testkit/cut_kit.h"
 
 static const char *const both[] = {"y", "x"};
@@ -130,9 +130,9 @@ static void copies_byte_by_byte_behind_the_answer(void **state)
 	c = kit_find(k, "c");
 	x = kit_find(k, "x");
 	assert_int_equal(c->record.state, EXTENT_COPYING);
-	while (copying_done(c) == 0)
+	while (copy_job_done_bytes(c) == 0)
 		kit_pause_ms(1);
-	assert_true(copying_done(c) == MIB); /* of 4 */
+	assert_true(copy_job_done_bytes(c) == MIB); /* of 4 */
 	assert_int_equal(extent_resize(c, 8 * MIB, NULL), -EBUSY);
 	assert_int_equal(extent_resize(x, 8 * MIB, &err), -EBUSY);
 	assert_non_null(strstr(err.msg, "is being copied"));

@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "blockd/copy/copy_guard.h"
-#include "blockd/copy/copying.h"
+#include "blockd/copy/copy_job.h"
 #include "blockd/extent/extent_internal.h"
 
 int extent_fresh(struct node *node, const char *name,
@@ -282,7 +282,7 @@ static int extent_copy_data(struct extent *extent, struct extent *source,
 		return r;
 	extent->record.origin = extent_origin_of(source, method);
 	extent->record.blank = source->record.blank;
-	r = copying_run(&source, &extent, 1, method, err);
+	r = copy_job_run(&source, &extent, 1, method, err);
 	if (copy_guard_end(&guard, r < 0 ? NULL : err) < 0 && r == 0) {
 		(void)extent_undo_data(extent); /* it is logged */
 		r = -ESTALE;

@@ -9,7 +9,7 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "blockd/copy/copy_guard.h"
-#include "blockd/copy/copying.h"
+#include "blockd/copy/copy_job.h"
 #include "blockd/copy/cut_intent.h"
 #include "blockd/copy/hold.h"
 #include "blockd/extent/extent_internal.h"
@@ -249,7 +249,7 @@ static int copy_pool(struct cut *cut, size_t first, struct error *err)
 		from[n] = cut->items[i].origin;
 		made[n++] = cut->items[i].made;
 	}
-	r = copying_run(from, made, n, cut->items[first].method, err);
+	r = copy_job_run(from, made, n, cut->items[first].method, err);
 	for (size_t i = first; r == 0 && i < cut->n; i++)
 		if (cut->items[i].origin->pool == pool)
 			cut->items[i].has_data = true;
@@ -274,7 +274,7 @@ static int copy_all(struct cut *cut, struct error *err)
  */
 static bool stop_copying(struct extent *made)
 {
-	copying_stop(made);
+	copy_job_stop(made);
 	/* The copy may have been done before it was stopped. */
 	if (extent_delete(made->node, made->record.name, made->record.id,
 			  NULL) == 0)

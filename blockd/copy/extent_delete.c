@@ -2,7 +2,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "blockd/copy/copying.h"
+#include "blockd/copy/copy_job.h"
 #include "blockd/copy/cut_intent.h"
 #include "blockd/extent/extent_internal.h"
 
@@ -80,7 +80,7 @@ int extent_delete(struct node *node, const char *name, const char *id,
 		r = check_deletable(extent, id, err);
 		pthread_mutex_unlock(&extent->op);
 		if (r == 0)
-			copying_stop(extent);
+			copy_job_stop(extent);
 		pthread_mutex_lock(&extent->op);
 	}
 	if (r == 0 && !extent->gone)

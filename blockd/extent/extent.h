@@ -26,7 +26,7 @@
 #include "blockd/pool/extent_record.h"
 #include "blockd/pool/pool.h"
 
-struct copying;
+struct copy_job;
 struct node;
 struct node_pool;
 
@@ -40,10 +40,10 @@ struct extent {
 	char *damage; /* owned; why it can't be used; NULL: it can */
 	/* Counted as reserved in its pool; changed as the record is. */
 	uint64_t bytes;
-	bool gone;               /* out of the table; guarded by op */
-	struct gate gate;        /* before all its open devices */
-	atomic_uint copied_from; /* copies that read it; raised under op */
-	struct copying *copying; /* its content is; guarded by node.tables */
+	bool gone;                /* out of the table; guarded by op */
+	struct gate gate;         /* before all its open devices */
+	atomic_uint copied_from;  /* copies that read it; raised under op */
+	struct copy_job *copying; /* its content is; guarded by node.tables */
 	LIST_ENTRY(extent) in_bucket; /* guarded by node.tables */
 };
 

@@ -107,7 +107,7 @@ struct node {
 	/* Owned; NULL: node_watch.h was not started. Any thread looks. */
 	_Atomic(struct node_watch *) watch;
 	/* Copies byte by byte that are under way; guarded by tables. */
-	LIST_HEAD(copying_list, copying) copying;
+	LIST_HEAD(copy_job_list, copy_job) copying;
 	pthread_cond_t copied; /* one is over; with tables */
 };
 

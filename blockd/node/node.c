@@ -9,7 +9,7 @@
 
 #include "base/cleanup.h"
 #include "base/file.h"
-#include "blockd/copy/copying.h"
+#include "blockd/copy/copy_job.h"
 #include "blockd/copy/cut_intent.h"
 #include "blockd/copy/hold.h"
 #include "blockd/node/node_internal.h"
@@ -82,7 +82,7 @@ void node_free(struct node *node)
 	if (!node)
 		return;
 	holds_free(node->holds);
-	copying_stop_all(node);
+	copy_job_stop_all(node);
 	for (size_t i = 0; i < NODE_BUCKETS; i++)
 		while ((extent = LIST_FIRST(&node->buckets[i])))
 			node_remove_extent(node, extent);

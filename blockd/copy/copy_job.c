@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "blockd/copy/copying.h"
+#include "blockd/copy/copy_job.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 #include "blockd/copy/cut_intent.h"
 #include "blockd/extent/extent_internal.h"
 
-struct copying {
+struct copy_job {
 	struct node *node;
 	struct pool *pool;
 	size_t n;
@@ -19,10 +19,10 @@ struct copying {
 	struct extent_record *records; /* owned; what they own is borrowed */
 	atomic_bool stop;
 	atomic_uint_least64_t done, total; /* bytes */
-	LIST_ENTRY(copying) in_node;       /* guarded by node.tables */
+	LIST_ENTRY(copy_job) in_node;      /* guarded by node.tables */
 };
 
-static void copying_free(struct copying *c)
+static void copy_job_free(struct copy_job *c)
 {
 	if (!c)
 		return;
@@ -37,10 +37,10 @@ static void copying_free(struct copying *c)
 	free(c);
 }
 
-static struct copying *copying_new(struct extent *const *from,
-				   struct extent *const *made, size_t n)
+static struct copy_job *copy_job_new(struct extent *const *from,
+				     struct extent *const *made, size_t n)
 {
-	struct copying *c = calloc(1, sizeof(*c));
+	struct copy_job *c = calloc(1, sizeof(*c));
 
 	if (!c)
 		return NULL;
@@ -49,7 +49,7 @@ static struct copying *copying_new(struct extent *const *from,
 	c->copies = calloc(n, sizeof(*c->copies));
 	c->records = calloc(n, sizeof(*c->records));
 	if (!c->from || !c->made || !c->copies || !c->records) {
-		copying_free(c);
+		copy_job_free(c);
 		return NULL;
 	}
 	c->n = n;
@@ -72,7 +72,7 @@ static struct copying *copying_new(struct extent *const *from,
 
 static int progress(void *context, uint64_t done, uint64_t total)
 {
-	struct copying *c = context;
+	struct copy_job *c = context;
 
 	atomic_store(&c->done, done);
 	atomic_store(&c->total, total);
@@ -83,7 +83,7 @@ static int progress(void *context, uint64_t done, uint64_t total)
  * Give the state EXTENT_OK to an extent that was made; take it out if @r is an
  * error.
  */
-static void copying_settle(struct extent *extent, int r)
+static void copy_job_settle(struct extent *extent, int r)
 {
 	pthread_mutex_lock(&extent->op);
 	if (r == 0) {
@@ -95,7 +95,8 @@ static void copying_settle(struct extent *extent, int r)
 	pthread_mutex_unlock(&extent->op);
 }
 
-static void copying_log(const struct copying *c, int r, const struct error *err)
+static void copy_job_log(const struct copy_job *c, int r,
+			 const struct error *err)
 {
 	for (size_t i = 0; i < c->n; i++)
 		if (r == 0)
@@ -109,16 +110,16 @@ static void copying_log(const struct copying *c, int r, const struct error *err)
 				    c->from[i]->record.name, error_text(err));
 }
 
-static void *copying_run_bytes(void *context)
+static void *copy_job_run_bytes(void *context)
 {
-	struct copying *c = context;
+	struct copy_job *c = context;
 	struct node *node = c->node;
 	struct error err = {0};
 	int r = c->pool->ops->copy(c->pool, c->copies, c->n, progress, c, &err);
 
-	copying_log(c, r, &err);
+	copy_job_log(c, r, &err);
 	for (size_t i = 0; i < c->n; i++) {
-		copying_settle(c->made[i], r);
+		copy_job_settle(c->made[i], r);
 		atomic_fetch_sub(&c->from[i]->copied_from, 1);
 	}
 	/* Of a cut of several pools it may have been the last part. */
@@ -130,13 +131,13 @@ static void *copying_run_bytes(void *context)
 	for (size_t i = 0; i < c->n; i++)
 		c->made[i]->copying = NULL;
 	LIST_REMOVE(c, in_node);
-	copying_free(c);
+	copy_job_free(c);
 	pthread_cond_broadcast(&node->copied);
 	pthread_mutex_unlock(&node->tables);
 	return NULL;
 }
 
-static void copying_enlist(struct copying *c)
+static void copy_job_enlist(struct copy_job *c)
 {
 	pthread_mutex_lock(&c->node->tables);
 	LIST_INSERT_HEAD(&c->node->copying, c, in_node);
@@ -148,7 +149,7 @@ static void copying_enlist(struct copying *c)
 	pthread_mutex_unlock(&c->node->tables);
 }
 
-static void unlist(struct copying *c)
+static void unlist(struct copy_job *c)
 {
 	pthread_mutex_lock(&c->node->tables);
 	LIST_REMOVE(c, in_node);
@@ -161,36 +162,36 @@ static void unlist(struct copying *c)
 }
 
 /* Takes @c. */
-static int copying_start(struct copying *c, struct error *err)
+static int copy_job_start(struct copy_job *c, struct error *err)
 {
 	pthread_attr_t attributes;
 	pthread_t thread;
 	int r;
 
-	copying_enlist(c);
+	copy_job_enlist(c);
 	(void)pthread_attr_init(&attributes); /* can't fail on Linux */
 	(void)pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-	r = pthread_create(&thread, &attributes, copying_run_bytes, c);
+	r = pthread_create(&thread, &attributes, copy_job_run_bytes, c);
 	(void)pthread_attr_destroy(&attributes);
 	if (r == 0)
 		return 0;
 	unlist(c);
-	copying_free(c);
+	copy_job_free(c);
 	return error_set(err, r, "start a thread to copy: %s", strerror(r));
 }
 
-int copying_run(struct extent *const *from, struct extent *const *made,
-		size_t n, enum pool_copy_method method, struct error *err)
+int copy_job_run(struct extent *const *from, struct extent *const *made,
+		 size_t n, enum pool_copy_method method, struct error *err)
 {
-	struct copying *c = copying_new(from, made, n);
+	struct copy_job *c = copy_job_new(from, made, n);
 	int r;
 
 	if (!c)
 		return error_set(err, ENOMEM, "out of memory");
 	if (method == POOL_COPY_BYTES)
-		return copying_start(c, err);
+		return copy_job_start(c, err);
 	r = c->pool->ops->copy(c->pool, c->copies, n, NULL, NULL, err);
-	copying_free(c);
+	copy_job_free(c);
 	return r;
 }
 
@@ -204,9 +205,9 @@ static uint64_t share(uint64_t size, uint64_t part, uint64_t whole)
 	return (uint64_t)((__uint128_t)size * part / whole);
 }
 
-uint64_t copying_done(struct extent *extent)
+uint64_t copy_job_done_bytes(struct extent *extent)
 {
-	struct copying *c;
+	struct copy_job *c;
 	uint64_t bytes = 0;
 
 	pthread_mutex_lock(&extent->node->tables);
@@ -218,7 +219,7 @@ uint64_t copying_done(struct extent *extent)
 	return bytes;
 }
 
-void copying_stop(struct extent *extent)
+void copy_job_stop(struct extent *extent)
 {
 	struct node *node = extent->node;
 
@@ -230,9 +231,9 @@ void copying_stop(struct extent *extent)
 	pthread_mutex_unlock(&node->tables);
 }
 
-void copying_stop_all(struct node *node)
+void copy_job_stop_all(struct node *node)
 {
-	struct copying *c;
+	struct copy_job *c;
 
 	pthread_mutex_lock(&node->tables);
 	LIST_FOREACH (c, &node->copying, in_node)

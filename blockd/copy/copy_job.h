@@ -9,8 +9,8 @@
  * A copy that fails, or is stopped, takes all new ones of its call away; after
  * a crash the pool has none of them.
  */
-#ifndef BLOCKD_COPYING_H
-#define BLOCKD_COPYING_H
+#ifndef BLOCKD_COPY_JOB_H
+#define BLOCKD_COPY_JOB_H
 
 #include <stdint.h>
 
@@ -22,20 +22,20 @@
  * from @from. The op locks of all are held. With POOL_COPY_BYTES it goes on
  * after the return, and the new ones' states say so. All or none.
  */
-int copying_run(struct extent *const *from, struct extent *const *made,
-		size_t n, enum pool_copy_method method, struct error *err);
+int copy_job_run(struct extent *const *from, struct extent *const *made,
+		 size_t n, enum pool_copy_method method, struct error *err);
 
 /* Bytes of its size that are there already. Any thread. */
-uint64_t copying_done(struct extent *extent);
+uint64_t copy_job_done_bytes(struct extent *extent);
 
 /*
  * Give up the copy that makes @extent, with all other extents it makes. Returns
  * when the copy is over, one way or the other. Nobody holds the op lock of
  * @extent.
  */
-void copying_stop(struct extent *extent);
+void copy_job_stop(struct extent *extent);
 
 /* Give up all copies of a node; returns when they are over. */
-void copying_stop_all(struct node *node);
+void copy_job_stop_all(struct node *node);
 
 #endif
