@@ -1,6 +1,6 @@
 # What needs no daemon around it: the fuzzer and the unit tests use only this.
 BLOCKD_STORE := blockd/pool/record_text.c blockd/pool/extent_record.c blockd/pool/extent_record_decode.c \
-  blockd/pool/extent_scsi.c blockd/export/lun_claims.c blockd/pool/pool_record.c blockd/pool/space.c blockd/pool/lock_file.c blockd/dir/pool_dir.c \
+  blockd/pool/extent_scsi.c blockd/export/lun_table.c blockd/pool/pool_record.c blockd/pool/space.c blockd/pool/lock_file.c blockd/dir/pool_dir.c \
   blockd/dir/pool_dir_identity.c blockd/pool/space_floor.c blockd/dir/pool_dir_content.c blockd/dir/pool_dir_copy.c \
   blockd/dir/pool_dir_ranges.c blockd/dir/pool_dir_sharing.c blockd/pool/copies_record.c blockd/dir/file_map.c \
   blockd/dir/pool_dir_load.c blockd/extent/extent.c blockd/copy/extent_create.c blockd/copy/extent_delete.c \
@@ -38,7 +38,7 @@ $(eval $(call unit_test,blockd/api/metrics_connections_test,target,\
 $(eval $(call unit_test,blockd/local/local_ask_test,blockd))
 $(eval $(call unit_test,blockd/pool/record_text_test,blockd))
 $(eval $(call unit_test,blockd/pool/extent_record_test,blockd))
-$(eval $(call unit_test,blockd/export/lun_claims_test,blockd))
+$(eval $(call unit_test,blockd/export/lun_table_test,blockd))
 $(eval $(call unit_test,blockd/pool/copies_record_test,blockd))
 $(eval $(call unit_test,blockd/pool/space_test,blockd))
 $(foreach t,node/node node/node_pool node/node_health,$(eval $(call unit_test,blockd/$(t)_test,\

@@ -12,7 +12,7 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "blockd/copy/hold.h"
-#include "blockd/export/lun_claims.h"
+#include "blockd/export/lun_table.h"
 #include "blockd/local/loopdev_users.h"
 #include "target/export/initiators.h"
 
@@ -23,7 +23,7 @@ struct exports {
 	struct target *target;
 	unsigned open_flags;                    /* of blockdev_file_open() */
 	const struct export_scsi_options *scsi; /* NULL: no iSCSI */
-	struct lun_claims *luns;
+	struct lun_table *luns;
 	char boot_id[UUID_TEXT_SIZE];
 };
 
@@ -168,8 +168,8 @@ static int serve_again(struct exports *exports, struct extent *extent,
 		       struct error *err)
 {
 	const struct extent_export *export = &extent->record.export;
-	int r = lun_claims_take(exports->luns, extent->record.name,
-				&export->scsi, err);
+	int r = lun_table_take(exports->luns, extent->record.name,
+			       &export->scsi, err);
 
 	return r < 0 ? r : serve(exports, extent, export, err);
 }
@@ -300,7 +300,7 @@ static int drop(void *context, struct extent *extent, struct error *err)
 	r = unserve(exports, extent,
 		    extent->record.export.exists ? UINT64_MAX : 0, err);
 	if (r == 0)
-		lun_claims_settle(exports->luns, extent->record.name, NULL);
+		lun_table_settle(exports->luns, extent->record.name, NULL);
 	return r;
 }
 
@@ -477,18 +477,18 @@ static int set_locked(struct exports *exports, struct extent *extent,
 	int r = check_set(exports, extent, request, err);
 
 	if (r == 0)
-		r = lun_claims_take(exports->luns, name, &request->scsi, err);
+		r = lun_table_take(exports->luns, name, &request->scsi, err);
 	if (r < 0)
 		return r;
 	r = save_changed(extent, request, err);
 	if (r < 0) {
-		lun_claims_settle(exports->luns, name,
-				  now->active ? &now->scsi : NULL);
+		lun_table_settle(exports->luns, name,
+				 now->active ? &now->scsi : NULL);
 		return r;
 	}
 	r = serve(exports, extent, now, err);
 	if (r == 0) /* else what it was may still be served */
-		lun_claims_settle(exports->luns, name, &now->scsi);
+		lun_table_settle(exports->luns, name, &now->scsi);
 	return r;
 }
 
@@ -532,7 +532,7 @@ static int remove_locked(struct exports *exports, struct extent *extent,
 	if (r == 0)
 		r = unserve(exports, extent, now->epoch, err);
 	if (r == 0)
-		lun_claims_settle(exports->luns, extent->record.name, NULL);
+		lun_table_settle(exports->luns, extent->record.name, NULL);
 	if (r == 0)
 		log_info("extent %s: not exported any more, epoch %" PRIu64,
 			 extent->record.name, now->epoch);
@@ -592,7 +592,7 @@ int exports_new(const struct exports_options *options, struct exports **ret,
 	exports->target = options->target;
 	exports->scsi = options->scsi;
 	exports->open_flags = options->direct_io ? BLOCKDEV_FILE_DIRECT : 0;
-	exports->luns = lun_claims_new();
+	exports->luns = lun_table_new();
 	r = exports->luns ? boot_id_read(exports->boot_id) : -ENOMEM;
 	if (r < 0) {
 		exports_free(exports);
@@ -628,6 +628,6 @@ void exports_free(struct exports *exports)
 {
 	if (!exports)
 		return;
-	lun_claims_free(exports->luns);
+	lun_table_free(exports->luns);
 	free(exports);
 }

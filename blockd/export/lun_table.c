@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "blockd/export/lun_claims.h"
+#include "blockd/export/lun_table.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -14,21 +14,21 @@ struct claim {
 	struct extent_scsi scsi; /* without a target: the extent's own */
 };
 
-struct lun_claims {
+struct lun_table {
 	pthread_mutex_t lock; /* guards all of it; no other is taken inside */
 	struct claim *list;
 };
 
-struct lun_claims *lun_claims_new(void)
+struct lun_table *lun_table_new(void)
 {
-	struct lun_claims *claims = calloc(1, sizeof(*claims));
+	struct lun_table *claims = calloc(1, sizeof(*claims));
 
 	if (claims)
 		pthread_mutex_init(&claims->lock, NULL);
 	return claims;
 }
 
-void lun_claims_free(struct lun_claims *claims)
+void lun_table_free(struct lun_table *claims)
 {
 	if (!claims)
 		return;
@@ -52,8 +52,8 @@ static bool same_target(const struct claim *claim, const char *extent,
 }
 
 /* The lock is held. */
-static int lun_claims_check(const struct lun_claims *claims, const char *extent,
-			    const struct extent_scsi *scsi, struct error *err)
+static int lun_table_check(const struct lun_table *claims, const char *extent,
+			   const struct extent_scsi *scsi, struct error *err)
 {
 	char target[EXTENT_TARGET_SIZE];
 
@@ -85,8 +85,8 @@ static bool same(const struct claim *claim, const char *extent,
 	       extent_scsi_same(&claim->scsi, scsi);
 }
 
-static bool lun_claims_has(const struct lun_claims *claims, const char *extent,
-			   const struct extent_scsi *scsi)
+static bool lun_table_has(const struct lun_table *claims, const char *extent,
+			  const struct extent_scsi *scsi)
 {
 	for (const struct claim *c = claims->list; c; c = c->next)
 		if (same(c, extent, scsi))
@@ -94,8 +94,8 @@ static bool lun_claims_has(const struct lun_claims *claims, const char *extent,
 	return false;
 }
 
-int lun_claims_take(struct lun_claims *claims, const char *extent,
-		    const struct extent_scsi *scsi, struct error *err)
+int lun_table_take(struct lun_table *claims, const char *extent,
+		   const struct extent_scsi *scsi, struct error *err)
 {
 	struct claim *claim = calloc(1, sizeof(*claim));
 	int r;
@@ -103,8 +103,8 @@ int lun_claims_take(struct lun_claims *claims, const char *extent,
 	if (!claim)
 		return error_set(err, ENOMEM, "out of memory");
 	pthread_mutex_lock(&claims->lock);
-	r = lun_claims_check(claims, extent, scsi, err);
-	if (r == 0 && !lun_claims_has(claims, extent, scsi)) {
+	r = lun_table_check(claims, extent, scsi, err);
+	if (r == 0 && !lun_table_has(claims, extent, scsi)) {
 		memcpy(claim->extent, extent, strlen(extent) + 1);
 		claim->scsi = *scsi;
 		claim->next = claims->list;
@@ -115,8 +115,8 @@ int lun_claims_take(struct lun_claims *claims, const char *extent,
 	return r;
 }
 
-void lun_claims_settle(struct lun_claims *claims, const char *extent,
-		       const struct extent_scsi *scsi)
+void lun_table_settle(struct lun_table *claims, const char *extent,
+		      const struct extent_scsi *scsi)
 {
 	struct claim **at = &claims->list;
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "blockd/export/lun_claims.h"
+#include "blockd/export/lun_table.h"
 
 #include <errno.h>
 #include <setjmp.h>
@@ -14,13 +14,13 @@
 
 static int setup(void **state)
 {
-	*state = lun_claims_new();
+	*state = lun_table_new();
 	return *state ? 0 : -1;
 }
 
 static int teardown(void **state)
 {
-	lun_claims_free(*state);
+	lun_table_free(*state);
 	return 0;
 }
 
@@ -39,7 +39,7 @@ static int take(void **state, const char *extent, const char *target,
 {
 	struct extent_scsi wanted = scsi(target, lun, account);
 
-	return lun_claims_take(*state, extent, &wanted, err);
+	return lun_table_take(*state, extent, &wanted, err);
 }
 
 static void a_lun_is_one_extents(void **state)
@@ -91,12 +91,12 @@ static void what_is_not_settled_is_kept_from_others(void **state)
 	assert_int_equal(take(state, "a", GROUP, 2, NULL, NULL), 0);
 	assert_int_equal(take(state, "b", GROUP, 1, NULL, NULL), -EEXIST);
 	assert_int_equal(take(state, "b", GROUP, 2, NULL, NULL), -EEXIST);
-	lun_claims_settle(*state, "a", &kept);
+	lun_table_settle(*state, "a", &kept);
 	assert_int_equal(take(state, "b", GROUP, 1, NULL, NULL), 0);
 	assert_int_equal(take(state, "c", GROUP, 2, NULL, NULL), -EEXIST);
-	lun_claims_settle(*state, "a", NULL);
+	lun_table_settle(*state, "a", NULL);
 	assert_int_equal(take(state, "c", GROUP, 2, NULL, NULL), 0);
-	lun_claims_settle(*state, "nobody", NULL);
+	lun_table_settle(*state, "nobody", NULL);
 }
 
 static void what_cannot_be_is_refused(void **state)
