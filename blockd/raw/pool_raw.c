@@ -11,7 +11,7 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "blockd/raw/pool_raw_internal.h"
-#include "blockd/raw/raw_place.h"
+#include "blockd/raw/raw_medium_open.h"
 
 /* ---- operations ---- */
 
@@ -92,12 +92,12 @@ static int raw_extend(struct pool *pool, struct error *err)
 {
 	struct pool_raw *raw = pool_raw_of(pool);
 	uint64_t size = 0;
-	int r = raw_place_size(raw->fd, pool->path, &size, err);
+	int r = raw_medium_size(raw->fd, pool->path, &size, err);
 
 	/* What the pool has it has already: only the rest is given space. */
 	if (r == 0)
-		r = raw_place_reserve(raw->fd, pool->path,
-				      raw_store_size(raw->store), size, err);
+		r = raw_medium_reserve(raw->fd, pool->path,
+				       raw_store_size(raw->store), size, err);
 	if (r < 0)
 		return r;
 	raw->medium.medium.size = size;
@@ -126,8 +126,8 @@ static int store_record(struct raw_store *store, struct pool_record *ret,
 static int raw_lost(struct pool *pool, struct error *err)
 {
 	struct pool_raw *raw = pool_raw_of(pool);
-	int r = raw_place_gone(raw->fd, pool->path, raw_store_size(raw->store),
-			       err);
+	int r = raw_medium_gone(raw->fd, pool->path, raw_store_size(raw->store),
+				err);
 
 	/* Otherwise a write could make it look like a pool once more. */
 	if (r == -ENODEV)
@@ -138,7 +138,7 @@ static int raw_lost(struct pool *pool, struct error *err)
 /* Which of its ends says that it is read-only depends on the kernel. */
 static int try_result(struct pool *pool, int r, struct error *err)
 {
-	if (r < 0 && raw_place_read_only(pool_raw_of(pool)->fd))
+	if (r < 0 && raw_medium_read_only(pool_raw_of(pool)->fd))
 		r = error_set(err, EROFS, "device '%s' is read-only",
 			      pool->path);
 	return r;
@@ -162,8 +162,8 @@ static int retry_read_only(struct pool *pool, struct error *err)
 	int r = raw_lost(pool, err);
 
 	if (r == 0)
-		r = raw_place_check_writable(pool_raw_of(pool)->fd, pool->path,
-					     err);
+		r = raw_medium_check_writable(pool_raw_of(pool)->fd, pool->path,
+					      err);
 	if (r < 0)
 		return r;
 	(void)error_set(err, EROFS, "device '%s' was read-only", pool->path);
@@ -341,10 +341,10 @@ static int open_store(struct pool_raw *raw, const char *name, const char *id,
 	struct raw_report report;
 	uint64_t size = 0;
 	bool direct;
-	int r = raw_place_open(raw->pool.path, &raw->fd, &direct, err);
+	int r = raw_medium_open(raw->pool.path, &raw->fd, &direct, err);
 
 	if (r == 0)
-		r = raw_place_size(raw->fd, raw->pool.path, &size, err);
+		r = raw_medium_size(raw->fd, raw->pool.path, &size, err);
 	if (r < 0)
 		return r;
 	raw_file_medium_init(&raw->medium, raw->fd, size);
@@ -401,7 +401,7 @@ int pool_raw_open(const char *path, const char *name, const char *id,
 		pool_raw_close(&raw->pool);
 		return r;
 	}
-	raw->device = raw_place_number(raw->fd);
+	raw->device = raw_medium_number(raw->fd);
 	*ret = &raw->pool;
 	return 0;
 }

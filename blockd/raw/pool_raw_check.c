@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "blockd/raw/pool_raw_internal.h"
-#include "blockd/raw/raw_place.h"
+#include "blockd/raw/raw_medium_open.h"
 
 static void describe(const struct raw_object *object, char *buf, size_t size)
 {
@@ -108,12 +108,12 @@ int pool_raw_check(const char *path, bool repair,
 	auto_close int fd = -1;
 	uint64_t size = 0;
 	bool direct;
-	int r = raw_place_open(path, &fd, &direct, err);
+	int r = raw_medium_open(path, &fd, &direct, err);
 
 	if (r == 0 && repair)
-		r = raw_place_check_writable(fd, path, err);
+		r = raw_medium_check_writable(fd, path, err);
 	if (r == 0)
-		r = raw_place_size(fd, path, &size, err);
+		r = raw_medium_size(fd, path, &size, err);
 	if (r < 0)
 		return r;
 	raw_file_medium_init(&file, fd, size);

@@ -10,8 +10,8 @@
 #include "base/cleanup.h"
 #include "base/size.h"
 #include "blockd/raw/pool_raw.h"
-#include "blockd/raw/raw_others.h"
-#include "blockd/raw/raw_place.h"
+#include "blockd/raw/raw_medium_open.h"
+#include "blockd/raw/raw_medium_users.h"
 #include "blockd/raw/store/raw_store.h"
 
 /* ---- what is there ---- */
@@ -56,7 +56,7 @@ static int inspect(int fd, const char *path, enum pool_content *ret_content,
 	char *text = NULL;
 	size_t length;
 	uint64_t size = 0;
-	int r = raw_place_size(fd, path, &size, err);
+	int r = raw_medium_size(fd, path, &size, err);
 
 	if (r < 0)
 		return r;
@@ -137,17 +137,17 @@ int pool_raw_format(const char *path, bool force, uint64_t cluster_size,
 	int r = pool_raw_check_cluster(cluster_size, err);
 
 	if (r == 0)
-		r = raw_place_open(path, &fd, &direct, err);
+		r = raw_medium_open(path, &fd, &direct, err);
 	if (r == 0)
-		r = raw_place_check_writable(fd, path, err);
+		r = raw_medium_check_writable(fd, path, err);
 	if (r == 0)
 		r = check_empty(path, force, err);
 	if (r == 0)
-		r = raw_others_check(fd, path, err);
+		r = raw_medium_users_check(fd, path, err);
 	if (r == 0)
-		r = raw_place_size(fd, path, &size, err);
+		r = raw_medium_size(fd, path, &size, err);
 	if (r == 0)
-		r = raw_place_reserve(fd, path, 0, size, err);
+		r = raw_medium_reserve(fd, path, 0, size, err);
 	if (r == 0)
 		r = pool_record_encode(record, &text, &options.text_length,
 				       err);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "blockd/raw/raw_place.h"
+#include "blockd/raw/raw_medium_open.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -15,9 +15,9 @@
 
 #include "base/cleanup.h"
 #include "blockd/local/loopdev_users.h"
-#include "blockd/raw/raw_others.h"
+#include "blockd/raw/raw_medium_users.h"
 
-int raw_place_size(int fd, const char *path, uint64_t *ret, struct error *err)
+int raw_medium_size(int fd, const char *path, uint64_t *ret, struct error *err)
 {
 	struct stat st;
 
@@ -30,7 +30,7 @@ int raw_place_size(int fd, const char *path, uint64_t *ret, struct error *err)
 	return 0;
 }
 
-bool raw_place_read_only(int fd)
+bool raw_medium_read_only(int fd)
 {
 	int value = 0;
 
@@ -63,17 +63,17 @@ static int check_no_loop(int fd, const char *path, struct error *err)
 	return r;
 }
 
-int raw_place_open(const char *path, int *ret_fd, bool *ret_direct,
-		   struct error *err)
+int raw_medium_open(const char *path, int *ret_fd, bool *ret_direct,
+		    struct error *err)
 {
 	struct stat st;
 	int flags = O_CLOEXEC | O_NOCTTY;
 	auto_close int fd = -1, look = open(path, O_RDONLY | flags);
-	char who[RAW_OTHERS_MAX];
+	char who[RAW_MEDIUM_USERS_MAX];
 	int r;
 
 	/* Some drivers refuse a read-only one for writing, and some don't. */
-	flags |= raw_place_read_only(look) ? O_RDONLY : O_RDWR;
+	flags |= raw_medium_read_only(look) ? O_RDONLY : O_RDWR;
 	fd_close(take_fd(&look));
 	if (stat(path, &st) == 0 && S_ISBLK(st.st_mode))
 		flags |= O_EXCL;
@@ -83,7 +83,7 @@ int raw_place_open(const char *path, int *ret_fd, bool *ret_direct,
 		fd = open(path, flags);
 	if (fd < 0 && errno == EBUSY)
 		return error_set(err, EBUSY, "'%s' is in use: %s", path,
-				 raw_others_find(path, who)
+				 raw_medium_users_find(path, who)
 					 ? who
 					 : "mounted, or held by another device "
 					   "or program");
@@ -99,8 +99,8 @@ int raw_place_open(const char *path, int *ret_fd, bool *ret_direct,
 	return r;
 }
 
-int raw_place_reserve(int fd, const char *path, uint64_t from, uint64_t end,
-		      struct error *err)
+int raw_medium_reserve(int fd, const char *path, uint64_t from, uint64_t end,
+		       struct error *err)
 {
 	struct stat st;
 	int r;
@@ -112,7 +112,7 @@ int raw_place_reserve(int fd, const char *path, uint64_t from, uint64_t end,
 		 : 0;
 }
 
-uint64_t raw_place_number(int fd)
+uint64_t raw_medium_number(int fd)
 {
 	struct stat st;
 
@@ -133,7 +133,7 @@ static bool device_gone(const struct stat *st)
 	return access("/sys/dev/block", F_OK) == 0 && access(path, F_OK) < 0;
 }
 
-int raw_place_gone(int fd, const char *path, uint64_t size, struct error *err)
+int raw_medium_gone(int fd, const char *path, uint64_t size, struct error *err)
 {
 	uint64_t now = 0;
 	struct stat st, there;
@@ -146,7 +146,7 @@ int raw_place_gone(int fd, const char *path, uint64_t size, struct error *err)
 	    (stat(path, &there) < 0 || there.st_dev != st.st_dev ||
 	     there.st_ino != st.st_ino))
 		return error_set(err, ENODEV, "file '%s' was moved", path);
-	if (raw_place_size(fd, path, &now, err) < 0 || now < size)
+	if (raw_medium_size(fd, path, &now, err) < 0 || now < size)
 		return error_set(err, ENODEV,
 				 "'%s' has only %" PRIu64 " of %" PRIu64
 				 " bytes any more",
@@ -154,9 +154,9 @@ int raw_place_gone(int fd, const char *path, uint64_t size, struct error *err)
 	return 0;
 }
 
-int raw_place_check_writable(int fd, const char *path, struct error *err)
+int raw_medium_check_writable(int fd, const char *path, struct error *err)
 {
-	return raw_place_read_only(fd)
+	return raw_medium_read_only(fd)
 		       ? error_set(err, EROFS, "device '%s' is read-only", path)
 		       : 0;
 }

@@ -4,21 +4,21 @@
  * devices on top of it, and programs that have it open. Programs are found as
  * far as /proc shows them.
  */
-#ifndef BLOCKD_RAW_OTHERS_H
-#define BLOCKD_RAW_OTHERS_H
+#ifndef BLOCKD_RAW_MEDIUM_USERS_H
+#define BLOCKD_RAW_MEDIUM_USERS_H
 
 #include <stdbool.h>
 
 #include "base/error.h"
 
-#define RAW_OTHERS_MAX 160 /* bytes of a text with NUL */
+#define RAW_MEDIUM_USERS_MAX 160 /* bytes of a text with NUL */
 
 /*
  * Name the user of the block device @path or a part of it, in words for people.
- * @ret: RAW_OTHERS_MAX bytes: "mounted at '/mnt'", "held by dm-0", "open in fio
- * (4711)". False: nobody is found.
+ * @ret: RAW_MEDIUM_USERS_MAX bytes: "mounted at '/mnt'", "held by dm-0", "open
+ * in fio (4711)". False: nobody is found.
  */
-bool raw_others_find(const char *path, char *ret);
+bool raw_medium_users_find(const char *path, char *ret);
 
 /*
  * Tell whether anybody but @fd, of this process, has the device or file at
@@ -29,6 +29,6 @@ bool raw_others_find(const char *path, char *ret);
  *
  * -EBUSY: it is open; the text says by whom, if that is to be seen.
  */
-int raw_others_check(int fd, const char *path, struct error *err);
+int raw_medium_users_check(int fd, const char *path, struct error *err);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "blockd/raw/raw_others.h"
+#include "blockd/raw/raw_medium_users.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -80,7 +80,7 @@ static bool of_process(struct others *others, int dirfd, const char *name)
 	if (!each_entry(path, has_it, others))
 		return false;
 	mount_ns_user(&process, user);
-	(void)snprintf(others->text, RAW_OTHERS_MAX, "open in %s", user);
+	(void)snprintf(others->text, RAW_MEDIUM_USERS_MAX, "open in %s", user);
 	return true;
 }
 
@@ -100,7 +100,7 @@ static int mounted(void *context, const struct mount_ns *space)
 		    device != others->device)
 			continue;
 		line[at + (int)strcspn(line + at, " ")] = '\0';
-		(void)snprintf(others->text, RAW_OTHERS_MAX,
+		(void)snprintf(others->text, RAW_MEDIUM_USERS_MAX,
 			       "mounted at '%.100s'", line + at);
 		return 1;
 	}
@@ -110,7 +110,8 @@ static int mounted(void *context, const struct mount_ns *space)
 static bool of_holder(struct others *others, int dirfd, const char *name)
 {
 	(void)dirfd;
-	(void)snprintf(others->text, RAW_OTHERS_MAX, "held by %.64s", name);
+	(void)snprintf(others->text, RAW_MEDIUM_USERS_MAX, "held by %.64s",
+		       name);
 	return true;
 }
 
@@ -165,7 +166,7 @@ static char *others_init(struct others *others, const char *path, char *text)
 	return real;
 }
 
-bool raw_others_find(const char *path, char *ret)
+bool raw_medium_users_find(const char *path, char *ret)
 {
 	struct others others;
 	auto_free char *real = others_init(&others, path, ret);
@@ -195,9 +196,9 @@ static bool is_open(int fd, struct others *others)
 	return r == -EAGAIN;
 }
 
-int raw_others_check(int fd, const char *path, struct error *err)
+int raw_medium_users_check(int fd, const char *path, struct error *err)
 {
-	char text[RAW_OTHERS_MAX];
+	char text[RAW_MEDIUM_USERS_MAX];
 	struct others others;
 	auto_free char *real = others_init(&others, path, text);
 
