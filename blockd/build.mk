@@ -8,13 +8,13 @@ BLOCKD_STORE := blockd/pool/record_text.c blockd/pool/extent_record.c blockd/poo
   blockd/copy/copy_job.c blockd/copy/copy_guard.c blockd/copy/hold.c blockd/local/freeze.c blockd/extent/gate.c blockd/extent/extent_dev.c \
   blockd/extent/limit.c blockd/node/node.c blockd/extent/node_tables.c blockd/node/node_care.c blockd/node/node_open.c \
   blockd/node/node_add.c blockd/extent/node_space.c blockd/raw/store/raw_format.c blockd/raw/store/raw_batch.c blockd/raw/store/raw_map.c blockd/raw/store/raw_map_ask.c \
-  blockd/raw/store/raw_alloc.c blockd/raw/store/raw_partly.c blockd/raw/store/raw_state.c blockd/raw/store/raw_state_load.c \
+  blockd/raw/store/raw_alloc.c blockd/raw/store/raw_bitmap.c blockd/raw/store/raw_state.c blockd/raw/store/raw_state_load.c \
   blockd/raw/store/raw_state_emit.c blockd/raw/store/raw_freeze.c blockd/raw/store/raw_salvage.c blockd/raw/store/raw_medium.c \
   blockd/raw/store/raw_store.c blockd/raw/store/raw_commit.c blockd/raw/store/raw_store_open.c \
   blockd/raw/store/raw_checkpoint.c blockd/raw/store/raw_retry.c blockd/raw/store/raw_extend.c blockd/raw/store/raw_leave.c blockd/raw/store/raw_log.c \
   blockd/raw/store/raw_check.c blockd/raw/pool_raw_check.c blockd/node/pool_proxy.c blockd/node/node_watch.c \
   blockd/node/node_health.c blockd/node/pool_try.c blockd/dir/pool_dir_try.c \
-  blockd/raw/dev/raw_users.c blockd/raw/dev/raw_dev.c blockd/raw/dev/raw_io.c blockd/raw/dev/raw_fill.c blockd/raw/dev/raw_part.c \
+  blockd/raw/dev/raw_users.c blockd/raw/dev/raw_dev.c blockd/raw/dev/raw_io.c blockd/raw/dev/raw_fill.c blockd/raw/dev/raw_partial.c \
   blockd/raw/dev/raw_zero.c blockd/raw/pool_raw.c blockd/raw/pool_raw_format.c \
   blockd/raw/pool_raw_objects.c blockd/raw/pool_raw_load.c blockd/raw/raw_medium_open.c blockd/raw/raw_medium_users.c blockd/node/pool_at.c \
   blockd/local/loopdev_users.c blockd/local/local_ask.c blockd/local/local_answer.c
@@ -64,7 +64,7 @@ $(eval $(call unit_test,blockd/raw/store/raw_check_test,blockd))
 $(eval $(call unit_test,blockd/raw/dev/raw_dev_power_test,blockd,\
   blockd/testkit/raw_dev_kit.c blockd/testkit/power_kit.c blockd/testkit/power_dev.c blockd/testkit/power_lives.c))
 $(eval $(call unit_test,blockd/raw/dev/raw_dev_test,blockd,blockd/testkit/raw_dev_kit.c))
-$(eval $(call unit_test,blockd/raw/dev/raw_part_test,blockd,blockd/testkit/raw_dev_kit.c))
+$(eval $(call unit_test,blockd/raw/dev/raw_partial_test,blockd,blockd/testkit/raw_dev_kit.c))
 $(eval $(call unit_test,blockd/raw/store/raw_check_load_test,blockd,blockd/testkit/raw_dev_kit.c))
 $(eval $(call unit_test,blockd/raw/pool_raw_model_test,blockd,\
   blockd/testkit/model_kit.c blockd/testkit/model_seeds.c blockd/testkit/model_steps.c blockd/testkit/model_raw.c))
@@ -85,7 +85,7 @@ $(eval $(call fuzzer,blockd/pool/copies_record_fuzz,\
 $(eval $(call fuzzer,blockd/raw/store/raw_state_fuzz,\
   blockd/raw/store/raw_state.c blockd/raw/store/raw_state_load.c blockd/raw/store/raw_state_emit.c \
   blockd/raw/store/raw_salvage.c blockd/raw/store/raw_map.c blockd/raw/store/raw_map_ask.c blockd/raw/store/raw_alloc.c \
-  blockd/raw/store/raw_partly.c blockd/raw/store/raw_format.c blockd/raw/store/raw_batch.c \
+  blockd/raw/store/raw_bitmap.c blockd/raw/store/raw_format.c blockd/raw/store/raw_batch.c \
   base/wire/crc32c.c base/error.c base/wire/cursor.c,$$(call pkg_libs,libisal)))
 $(eval $(call fuzzer,blockd/raw/store/raw_image_fuzz,\
   blockd/testkit/raw_image_kit.c blockd/raw/store/raw_store.c blockd/raw/store/raw_commit.c blockd/raw/store/raw_store_open.c \
@@ -93,7 +93,7 @@ $(eval $(call fuzzer,blockd/raw/store/raw_image_fuzz,\
   blockd/raw/store/raw_log.c blockd/raw/store/raw_check.c \
   blockd/raw/store/raw_state.c blockd/raw/store/raw_state_load.c blockd/raw/store/raw_state_emit.c \
   blockd/raw/store/raw_salvage.c blockd/raw/store/raw_map.c blockd/raw/store/raw_map_ask.c blockd/raw/store/raw_alloc.c \
-  blockd/raw/store/raw_partly.c blockd/raw/store/raw_format.c blockd/raw/store/raw_batch.c \
+  blockd/raw/store/raw_bitmap.c blockd/raw/store/raw_format.c blockd/raw/store/raw_batch.c \
   base/wire/crc32c.c base/error.c base/wire/cursor.c \
   base/uuid_name.c base/file.c base/log.c base/clock.c,\
   $$(call pkg_libs,libisal)))

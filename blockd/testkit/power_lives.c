@@ -91,17 +91,17 @@ static uint64_t place_of(struct raw_store *store, const struct raw_state *state,
 	const uint64_t inside = block * BLOCK % CLUSTER;
 	const uint32_t entry = raw_map_get(&object->map,
 					   block * BLOCK / CLUSTER);
-	const struct raw_part *part;
+	const struct raw_bitmap *part;
 	bool written = true;
 
 	if (entry == RAW_HOLE || entry & RAW_UNWRITTEN)
 		return 0;
-	part = entry & RAW_PARTLY ? raw_partly_find(&state->alloc.partly,
-						    RAW_PHYSICAL(entry))
-				  : NULL;
+	part = entry & RAW_PARTIAL ? raw_bitmaps_find(&state->alloc.bitmaps,
+						      RAW_PHYSICAL(entry))
+				   : NULL;
 	if (part)
-		(void)raw_part_run(part, (uint32_t)(inside / BLOCK), 1,
-				   &written);
+		(void)raw_bitmap_run(part, (uint32_t)(inside / BLOCK), 1,
+				     &written);
 	return written ? raw_store_super(store)->data_start +
 				 RAW_PHYSICAL(entry) * CLUSTER + inside
 		       : 0;

@@ -146,7 +146,7 @@ uint64_t power_run_mark_of(unsigned block)
 bool power_run_is_marked(const struct raw_store *store, uint32_t entry,
 			 unsigned block)
 {
-	return !(entry & RAW_PARTLY) ||
+	return !(entry & RAW_PARTIAL) ||
 	       power_written_of(&store->state, entry).bits[0] &
 		       power_run_mark_of(block);
 }

@@ -69,7 +69,7 @@ struct fill {
 	uint32_t values[BLOCKS];
 	struct raw_look look; /* at what was there */
 	bool copied;
-	bool partly; /* the other block is not written, and has anything */
+	bool partial; /* the other block is not written, and has anything */
 };
 
 struct run {
@@ -84,7 +84,7 @@ struct run {
 	bool inside;    /* one does */
 	uint32_t value; /* the last one that was written */
 	struct fill fill;
-	unsigned in_place, copies, again, ahead, partly, marks;
+	unsigned in_place, copies, again, ahead, partial, marks;
 	char why[200]; /* what a failure has brought to light */
 	struct error err;
 };

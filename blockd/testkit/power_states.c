@@ -10,14 +10,14 @@ struct raw_blocks power_written_of(const struct raw_state *state,
 				   uint32_t entry)
 {
 	struct raw_blocks blocks = {{0}};
-	const struct raw_part *part = entry != RAW_HOLE && entry & RAW_PARTLY
-					      ? raw_partly_find(
-							&state->alloc.partly,
-							RAW_PHYSICAL(entry))
-					      : NULL;
+	const struct raw_bitmap *part = entry != RAW_HOLE && entry & RAW_PARTIAL
+						? raw_bitmaps_find(
+							  &state->alloc.bitmaps,
+							  RAW_PHYSICAL(entry))
+						: NULL;
 
 	if (part)
-		(void)raw_part_window(part, 0, &blocks);
+		(void)raw_bitmap_window(part, 0, &blocks);
 	return blocks;
 }
 

@@ -86,7 +86,7 @@ static void write_in_place(struct run *run, uint32_t id, uint32_t cluster,
 static void fill_write(struct run *run)
 {
 	for (unsigned b = 0; b < BLOCKS; b++)
-		if (!run->fill.partly || concerns(b, run->fill.block))
+		if (!run->fill.partial || concerns(b, run->fill.block))
 			power_run_put(run, run->fill.physical, b,
 				      run->fill.values[b]);
 }
@@ -94,20 +94,20 @@ static void fill_write(struct run *run)
 static int fill_map(struct run *run)
 {
 	const struct fill *fill = &run->fill;
-	const bool partly = fill->partly && run->flaw != MAPS_WHOLE;
+	const bool partial = fill->partial && run->flaw != MAPS_WHOLE;
 	const struct raw_record map[2] = {
 		{.type = RAW_MAP,
 		 .object = fill->object,
 		 .logical = fill->cluster,
 		 .physical = fill->physical,
 		 .count = 1,
-		 .unwritten = partly},
+		 .unwritten = partial},
 		mark(fill->object, fill->cluster, fill->physical,
 		     fill->block % BLOCKS),
 	};
 
 	return raw_store_change_if(
-		run->store, map, partly ? 2 : 1,
+		run->store, map, partial ? 2 : 1,
 		run->flaw == MAPS_STALE_COPIES ? NULL : &fill->look, &run->err);
 }
 
@@ -175,9 +175,9 @@ static void fill_begin(struct run *run, uint32_t id, uint32_t cluster,
 	if (!raw_store_take(run->store, 1, RAW_HOLE, &fill->physical))
 		return;
 	/* A write to a shared cluster can't mark it. */
-	fill->partly = which != BOTH && entry == RAW_HOLE &&
-		       run->flaw != WRITES_SHARED && power_run_below(run, 4);
-	run->partly += fill->partly;
+	fill->partial = which != BOTH && entry == RAW_HOLE &&
+			run->flaw != WRITES_SHARED && power_run_below(run, 4);
+	run->partial += fill->partial;
 	fill->object = id;
 	for (unsigned b = 0; b < BLOCKS; b++)
 		fill->values[b] = concerns(b, which)

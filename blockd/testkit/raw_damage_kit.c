@@ -101,12 +101,12 @@ uint32_t damaged_fingerprint(const struct raw_state *state,
 			crc = crc32c(crc, &i, sizeof(i));
 		if (entry != RAW_HOLE)
 			crc = crc32c(crc, &entry, sizeof(entry));
-		if (entry != RAW_HOLE && entry & RAW_PARTLY) {
+		if (entry != RAW_HOLE && entry & RAW_PARTIAL) {
 			struct raw_blocks blocks = {{0}};
 
-			assert_true(raw_part_window(
-				raw_partly_find(&state->alloc.partly,
-						RAW_PHYSICAL(entry)),
+			assert_true(raw_bitmap_window(
+				raw_bitmaps_find(&state->alloc.bitmaps,
+						 RAW_PHYSICAL(entry)),
 				0, &blocks));
 			crc = crc32c(crc, &blocks, sizeof(blocks));
 		}
@@ -145,12 +145,12 @@ void damaged_make_object(struct damaged *pool, uint32_t id, uint32_t from)
 /* Every other one is written in part. */
 void damaged_map(struct damaged *pool, uint32_t id, uint64_t logical)
 {
-	const bool partly = (id + logical) % 2;
+	const bool partial = (id + logical) % 2;
 	struct raw_record records[2] = {
 		{.type = RAW_MAP,
 		 .object = id,
 		 .logical = logical,
-		 .unwritten = partly},
+		 .unwritten = partial},
 		{.type = RAW_WRITTEN,
 		 .object = id,
 		 .logical = logical,
@@ -162,7 +162,7 @@ void damaged_map(struct damaged *pool, uint32_t id, uint64_t logical)
 					  &records[0].physical);
 	records[1].physical = records[0].physical;
 	assert_int_equal(records[0].count, 1);
-	damaged_change(pool, records, partly ? 2 : 1);
+	damaged_change(pool, records, partial ? 2 : 1);
 }
 
 void damaged_open(struct damaged *pool)

@@ -164,13 +164,13 @@ static void make_object(struct raw_store *store, uint32_t id, uint32_t from)
 /* Every other one is written in part. */
 static void map(struct raw_store *store, uint32_t id, uint64_t logical)
 {
-	const bool partly = (id + logical) % 2;
+	const bool partial = (id + logical) % 2;
 	struct raw_record records[2] = {
 		{.type = RAW_MAP,
 		 .object = id,
 		 .logical = logical,
 		 .count = 1,
-		 .unwritten = partly},
+		 .unwritten = partial},
 		{.type = RAW_WRITTEN,
 		 .object = id,
 		 .logical = logical,
@@ -181,7 +181,7 @@ static void map(struct raw_store *store, uint32_t id, uint64_t logical)
 	if (!raw_store_take(store, 1, RAW_HOLE, &records[0].physical))
 		abort();
 	records[1].physical = records[0].physical;
-	change(store, records, partly ? 2 : 1);
+	change(store, records, partial ? 2 : 1);
 }
 
 static void fill(struct raw_store *store)

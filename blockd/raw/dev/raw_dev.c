@@ -48,8 +48,8 @@ static void write_step(struct raw_io *r)
 		raw_fill_begin(r);
 		return;
 	}
-	if (raw_is_partly(r->look.entry)) {
-		raw_part_write(r);
+	if (raw_is_partial(r->look.entry)) {
+		raw_partial_write(r);
 		return;
 	}
 	bytes = raw_io_bytes(r, r->look.n);
@@ -207,7 +207,7 @@ int raw_dev_open(struct raw_users *users, uint32_t id, uint64_t size,
 	dev->users = users;
 	dev->id = id;
 	dev->thick = flags & RAW_DEV_THICK;
-	dev->partly = super->incompat & RAW_INCOMPAT_PARTLY;
+	dev->partial = super->incompat & RAW_INCOMPAT_PARTIAL;
 	dev->shift = super->cluster_shift;
 	dev->data_start = super->data_start;
 	r = raw_dev_find_map(dev, err);

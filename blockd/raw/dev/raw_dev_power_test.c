@@ -392,7 +392,7 @@ static void run_one(unsigned seed, unsigned steps, enum power_dev_flaw flaw,
 	run->lives.power = &run->power;
 	power_init(&run->power, MEDIUM, MEDIUM);
 	raw_dev_kit_pool_make_on(&run->pool, &run->power.medium,
-				 seed % 4 == 3 ? RAW_INCOMPAT_PARTLY : 0,
+				 seed % 4 == 3 ? RAW_INCOMPAT_PARTIAL : 0,
 				 open_medium);
 	run->pool.random = seed;
 	run->power.flushes_lost = flushes_lost;

@@ -71,14 +71,14 @@ static void fill_written(struct raw_io *r, int res)
 		.logical = r->fill->cluster,
 		.physical = r->fill->physical,
 		.count = 1,
-		.unwritten = r->fill->partly,
+		.unwritten = r->fill->partial,
 	};
 	r->n_changes = 1;
-	if (r->fill->partly && !r->fill->taken) /* it is mapped so already */
+	if (r->fill->partial && !r->fill->taken) /* it is mapped so already */
 		r->n_changes = 0;
-	if (r->fill->partly)
-		r->changes[r->n_changes++] = raw_part_record(r,
-							     r->fill->physical);
+	if (r->fill->partial)
+		r->changes[r->n_changes++] = raw_partial_record(
+			r, r->fill->physical);
 	raw_io_change(r, fill_mapped);
 }
 
@@ -110,8 +110,8 @@ static void fill_copied(struct raw_io *r, int res)
 		fill_failed(r, res);
 		return;
 	}
-	if (raw_is_partly(entry) &&
-	    !raw_part_clear(r->dev, RAW_PHYSICAL(entry), r->fill->buffer)) {
+	if (raw_is_partial(entry) &&
+	    !raw_partial_clear(r->dev, RAW_PHYSICAL(entry), r->fill->buffer)) {
 		fill_again(r);
 		return;
 	}
@@ -153,9 +153,9 @@ static void fill_start(struct raw_io *r)
 		fill_copy(r);
 	} else if (whole) {
 		fill_write_part(r, 0);
-	} else if (zero && raw_part_may(r)) {
-		r->fill->partly = true;
-		r->piece = raw_part_bytes(r);
+	} else if (zero && raw_partial_may(r)) {
+		r->fill->partial = true;
+		r->piece = raw_partial_bytes(r);
 		fill_write_part(r, 0);
 	} else {
 		raw_io_start(r, r->piece, fill_write_part);

@@ -18,22 +18,22 @@ void raw_io_look(struct raw_io *r, uint64_t max)
  */
 #define LOOKS 1000
 
-static uint64_t partly_run(const struct raw_io *r, uint32_t entry,
-			   uint64_t *ret_from)
+static uint64_t partial_run(const struct raw_io *r, uint32_t entry,
+			    uint64_t *ret_from)
 {
-	const struct raw_part *part = raw_partly_find(&r->dev->alloc->partly,
-						      RAW_PHYSICAL(entry));
+	const struct raw_bitmap *bitmap = raw_bitmaps_find(
+		&r->dev->alloc->bitmaps, RAW_PHYSICAL(entry));
 	const uint64_t inside = raw_io_inside(r);
 	const uint32_t block = (uint32_t)(inside / RAW_BLOCK);
 	bool written;
 	uint64_t bytes;
 
-	if (!part)
+	if (!bitmap)
 		return 0;
-	bytes = raw_part_run(part, block,
-			     (uint32_t)(raw_dev_cluster(r->dev) / RAW_BLOCK) -
-				     block,
-			     &written) *
+	bytes = raw_bitmap_run(bitmap, block,
+			       (uint32_t)(raw_dev_cluster(r->dev) / RAW_BLOCK) -
+				       block,
+			       &written) *
 			(uint64_t)RAW_BLOCK -
 		inside % RAW_BLOCK;
 	*ret_from = RAW_ZEROES;
@@ -46,8 +46,8 @@ static uint64_t partly_run(const struct raw_io *r, uint32_t entry,
 static uint64_t run_of(const struct raw_io *r, uint32_t entry, uint64_t n,
 		       uint64_t *ret_from)
 {
-	if (raw_is_partly(entry))
-		return partly_run(r, entry, ret_from);
+	if (raw_is_partial(entry))
+		return partial_run(r, entry, ret_from);
 	*ret_from = raw_reads_zero(entry)
 			    ? RAW_ZEROES
 			    : raw_dev_offset(r->dev, entry) + raw_io_inside(r);

@@ -22,7 +22,7 @@ struct raw_dev {
 	const struct raw_alloc *alloc;
 	uint32_t id;
 	bool thick;
-	bool partly;         /* clusters may be written in part */
+	bool partial;        /* clusters may be written in part */
 	unsigned shift;      /* of a cluster's size */
 	uint64_t data_start; /* bytes */
 };
@@ -95,9 +95,9 @@ static inline bool raw_reads_zero(uint32_t entry)
 	return entry == RAW_HOLE || entry & RAW_UNWRITTEN;
 }
 
-static inline bool raw_is_partly(uint32_t entry)
+static inline bool raw_is_partial(uint32_t entry)
 {
-	return entry != RAW_HOLE && entry & RAW_PARTLY;
+	return entry != RAW_HOLE && entry & RAW_PARTIAL;
 }
 
 /*
@@ -188,25 +188,25 @@ void raw_io_change_done(struct raw_io *r, int res);
  */
 void raw_fill_begin(struct raw_io *r);
 
-/* ---- blockd/raw/dev/raw_part.c ---- */
+/* ---- blockd/raw/dev/raw_partial.c ---- */
 
 /*
  * Write in place to a cluster that r->look has found the device's own and not
  * written whole yet. Mark the blocks as written, then go on to the next piece.
  */
-void raw_part_write(struct raw_io *r);
+void raw_partial_write(struct raw_io *r);
 /* May the next cluster be one that is written in part, by this request? */
-bool raw_part_may(const struct raw_io *r);
+bool raw_partial_may(const struct raw_io *r);
 /* The request's next piece, in one window of its cluster. */
-uint64_t raw_part_bytes(const struct raw_io *r);
+uint64_t raw_partial_bytes(const struct raw_io *r);
 /* A WRITTEN of r->piece, in cluster @physical. */
-struct raw_record raw_part_record(const struct raw_io *r, uint32_t physical);
+struct raw_record raw_partial_record(const struct raw_io *r, uint32_t physical);
 /*
  * Zero the blocks in @buffer that were never written of cluster @physical.
  * False: it is not written in part any more.
  */
-bool raw_part_clear(const struct raw_dev *dev, uint32_t physical,
-		    uint8_t *buffer);
+bool raw_partial_clear(const struct raw_dev *dev, uint32_t physical,
+		       uint8_t *buffer);
 
 /* ---- blockd/raw/dev/raw_zero.c ---- */
 

@@ -28,7 +28,7 @@ struct raw_fill {
 	struct raw_request_list waiting; /* for it to end */
 	uint32_t physical;               /* the new one */
 	bool taken;      /* it was for this, and is not mapped yet */
-	bool partly;     /* it is going to be written in part */
+	bool partial;    /* it is going to be written in part */
 	uint8_t *buffer; /* owned; what is written to a copied cluster */
 };
 

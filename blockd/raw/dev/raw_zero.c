@@ -81,7 +81,7 @@ static void zero_in_place(struct raw_io *r, uint64_t max)
 
 	if (!raw_look_own(look))
 		raw_fill_begin(r);
-	else if (raw_is_partly(look->entry))
+	else if (raw_is_partial(look->entry))
 		zero_part(r);
 	else
 		write_zeroes(r,

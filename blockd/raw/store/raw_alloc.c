@@ -94,7 +94,7 @@ static void refs_get(struct raw_refs *refs, uint32_t entry)
 	assert(raw_alloc_count(alloc, cluster) < COUNT_MAX);
 	unsuspect(alloc, cluster);
 	alloc->references++;
-	alloc->references_partly += entry & RAW_PARTLY ? 1 : 0;
+	alloc->references_partial += entry & RAW_PARTIAL ? 1 : 0;
 	switch (count_in(++*count_of(alloc, cluster))) {
 	case 1: alloc->used++; break;
 	case 2: alloc->shared++; break;
@@ -109,7 +109,7 @@ static void refs_put(struct raw_refs *refs, uint32_t entry)
 
 	assert(cluster < alloc->clusters && raw_alloc_count(alloc, cluster));
 	alloc->references--;
-	alloc->references_partly -= entry & RAW_PARTLY ? 1 : 0;
+	alloc->references_partial -= entry & RAW_PARTIAL ? 1 : 0;
 	/*
 	 * First: a thread that sees that the count is 1 has to see this, too.
 	 */
@@ -119,7 +119,7 @@ static void refs_put(struct raw_refs *refs, uint32_t entry)
 	case 0:
 		alloc->used--;
 		alloc->freed[alloc->n_freed++] = cluster;
-		raw_partly_drop(&alloc->partly, cluster);
+		raw_bitmaps_drop(&alloc->bitmaps, cluster);
 		break;
 	case 1: alloc->shared--; break;
 	default: break;
@@ -130,8 +130,8 @@ static void refs_turn(struct raw_refs *refs, uint32_t from, uint32_t to)
 {
 	struct raw_alloc *alloc = alloc_of(refs);
 
-	alloc->references_partly += to & RAW_PARTLY ? 1 : 0;
-	alloc->references_partly -= from & RAW_PARTLY ? 1 : 0;
+	alloc->references_partial += to & RAW_PARTIAL ? 1 : 0;
+	alloc->references_partial -= from & RAW_PARTIAL ? 1 : 0;
 }
 
 /* Pieces for @clusters; more than there were is no harm. */
@@ -183,7 +183,7 @@ int raw_alloc_init(struct raw_alloc *alloc, uint32_t clusters,
 	assert(clusters);
 	*alloc = (struct raw_alloc){
 		.refs = {refs_get, refs_put, refs_turn, refs_unshare}};
-	raw_partly_init(&alloc->partly, cluster_shift);
+	raw_bitmaps_init(&alloc->bitmaps, cluster_shift);
 	alloc->counts = calloc(RAW_ALLOC_PIECES, sizeof(_Atomic uint32_t *));
 	r = alloc->counts ? alloc_resize(alloc, clusters) : -ENOMEM;
 	if (r < 0)
@@ -209,7 +209,7 @@ void raw_alloc_done(struct raw_alloc *alloc)
 	free(alloc->freed);
 	free(alloc->unsure[0]);
 	free(alloc->unsure[1]);
-	raw_partly_done(&alloc->partly);
+	raw_bitmaps_done(&alloc->bitmaps);
 	*alloc = (struct raw_alloc){0};
 }
 

@@ -12,9 +12,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "blockd/raw/store/raw_bitmap.h"
 #include "blockd/raw/store/raw_format.h"
 #include "blockd/raw/store/raw_map.h"
-#include "blockd/raw/store/raw_partly.h"
 
 /*
  * Counts are kept in pieces that stay where they are, so that any thread may
@@ -26,14 +26,14 @@
 struct raw_alloc {
 	struct raw_refs refs; /* for raw_map.h; put() fills @freed */
 	uint32_t clusters;
-	uint32_t taken;             /* number of bits set */
-	uint32_t used;              /* clusters with references */
-	uint32_t shared;            /* clusters with more than one */
-	uint64_t references;        /* in all */
-	uint64_t references_partly; /* of these, that say RAW_PARTLY */
-	struct raw_partly partly;   /* what they have: gone with the last */
-	uint32_t next;              /* where the search goes on */
-	uint64_t *bits;             /* owned */
+	uint32_t taken;              /* number of bits set */
+	uint32_t used;               /* clusters with references */
+	uint32_t shared;             /* clusters with more than one */
+	uint64_t references;         /* in all */
+	uint64_t references_partial; /* of these, that say RAW_PARTIAL */
+	struct raw_bitmaps bitmaps;  /* what they have: gone with the last */
+	uint32_t next;               /* where the search goes on */
+	uint64_t *bits;              /* owned */
 	/* Owned, each and all; of clusters that a map has any thread may look.
 	 */
 	_Atomic uint32_t **counts;

@@ -191,18 +191,18 @@ static struct raw_blocks written_of(const struct raw_state *state,
 				    uint32_t entry, uint32_t window)
 {
 	const uint32_t first = window * RAW_WINDOW;
-	const struct raw_part *part = NULL;
+	const struct raw_bitmap *bitmap = NULL;
 	struct raw_blocks blocks = {{0}};
 
 	if (entry == RAW_HOLE || entry & RAW_UNWRITTEN)
 		return blocks;
-	if (entry & RAW_PARTLY)
-		part = raw_partly_find(&state->alloc.partly,
-				       RAW_PHYSICAL(entry));
-	if (part)
-		(void)raw_part_window(part, window, &blocks);
-	for (uint32_t i = 0; !part && i < RAW_WINDOW; i++) {
-		if (first + i < state->alloc.partly.blocks)
+	if (entry & RAW_PARTIAL)
+		bitmap = raw_bitmaps_find(&state->alloc.bitmaps,
+					  RAW_PHYSICAL(entry));
+	if (bitmap)
+		(void)raw_bitmap_window(bitmap, window, &blocks);
+	for (uint32_t i = 0; !bitmap && i < RAW_WINDOW; i++) {
+		if (first + i < state->alloc.bitmaps.blocks)
 			blocks.bits[i / 64] |= UINT64_C(1) << i % 64;
 	}
 	return blocks;
@@ -211,7 +211,7 @@ static struct raw_blocks written_of(const struct raw_state *state,
 static bool same_blocks(const struct raw_state *here, uint32_t a,
 			const struct raw_state *there, uint32_t b)
 {
-	const uint32_t windows = raw_partly_windows(&here->alloc.partly);
+	const uint32_t windows = raw_bitmaps_windows(&here->alloc.bitmaps);
 
 	for (uint32_t w = 0; w < windows; w++) {
 		struct raw_blocks x = written_of(here, a, w);
@@ -232,12 +232,12 @@ static void compare_written(const struct raw_state *here,
 	const struct raw_map *b = &raw_state_object(there, id)->map;
 	const uint64_t clusters = raw_map_clusters(a);
 
-	if (!here->alloc.partly.n && !there->alloc.partly.n)
+	if (!here->alloc.bitmaps.n && !there->alloc.bitmaps.n)
 		return;
 	for (uint64_t i = 0; i < clusters; i++) {
 		uint32_t x = raw_map_get(a, i), y = raw_map_get(b, i);
 
-		if (x == RAW_HOLE || !((x | y) & RAW_PARTLY) ||
+		if (x == RAW_HOLE || !((x | y) & RAW_PARTIAL) ||
 		    same_blocks(here, x, there, y))
 			continue;
 		tell(findings, false,

@@ -278,13 +278,13 @@ static void finds_blocks_that_are_written_in_memory_only(void **unused)
 		 .blocks.bits[0] = 5},
 	};
 	const struct raw_blocks more = {.bits = {8}};
-	struct raw_partly *partly;
+	struct raw_bitmaps *bitmaps;
 	struct pool pool;
 	bool whole;
 
 	(void)unused;
 	pool_make(&pool);
-	partly = &pool.store->state.alloc.partly;
+	bitmaps = &pool.store->state.alloc.bitmaps;
 	assert_int_equal(
 		raw_store_take(pool.store, 1, RAW_HOLE, &records[0].physical),
 		1);
@@ -295,12 +295,12 @@ static void finds_blocks_that_are_written_in_memory_only(void **unused)
 	must(&pool, raw_store_checkpoint(pool.store, &pool.err), "checkpoint");
 	assert_int_equal(check(&pool, true, NULL), 0);
 	assert_int_equal(
-		raw_partly_add(partly, records[0].physical, 0, &more, &whole),
+		raw_bitmaps_add(bitmaps, records[0].physical, 0, &more, &whole),
 		0);
 	assert_int_equal(check(&pool, true, NULL), 1);
 	assert_string_equal(pool.last, "object 3: on the medium other blocks "
 				       "of cluster 20 are written");
-	raw_partly_drop(partly, records[0].physical);
+	raw_bitmaps_drop(bitmaps, records[0].physical);
 	assert_true(check(&pool, false, NULL) > 0);
 	pool_done(&pool);
 }

@@ -54,9 +54,9 @@
  * not open the pool. If it does not know one of the second kind it must not
  * write to the pool. The third kind is safe to ignore.
  */
-#define RAW_INCOMPAT_PARTLY (UINT64_C(1) << 0) /* it may have WRITTENs */
-#define RAW_INCOMPAT_KNOWN  RAW_INCOMPAT_PARTLY
-#define RAW_READONLY_KNOWN  UINT64_C(0)
+#define RAW_INCOMPAT_PARTIAL (UINT64_C(1) << 0) /* it may have WRITTENs */
+#define RAW_INCOMPAT_KNOWN   RAW_INCOMPAT_PARTIAL
+#define RAW_READONLY_KNOWN   UINT64_C(0)
 
 struct raw_super {
 	char pool_id[UUID_TEXT_SIZE];

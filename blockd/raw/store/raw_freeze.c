@@ -10,8 +10,8 @@
 #include "blockd/raw/store/raw_state.h"
 
 struct raw_frozen {
-	struct raw_state then;           /* objects and texts only; owned */
-	const struct raw_partly *partly; /* of the state, which goes on */
+	struct raw_state then;             /* objects and texts only; owned */
+	const struct raw_bitmaps *bitmaps; /* of the state, which goes on */
 };
 
 static void *copy_of(const void *from, size_t size)
@@ -106,7 +106,7 @@ struct raw_frozen *raw_state_freeze(struct raw_state *state)
 
 	if (!frozen)
 		return NULL;
-	frozen->partly = &state->alloc.partly;
+	frozen->bitmaps = &state->alloc.bitmaps;
 	frozen->then.pool_text = copy_of(state->pool_text,
 					 state->pool_text_length);
 	frozen->then.pool_text_length = state->pool_text_length;
@@ -116,7 +116,7 @@ struct raw_frozen *raw_state_freeze(struct raw_state *state)
 	}
 	state->alloc.refs.frozen = true;
 	state->alloc.refs.freezes++;
-	raw_partly_freeze(&state->alloc.partly);
+	raw_bitmaps_freeze(&state->alloc.bitmaps);
 	return frozen;
 }
 
@@ -125,12 +125,12 @@ int raw_frozen_emit(struct raw_frozen *frozen,
 				 const struct raw_record *record),
 		    void *context)
 {
-	return raw_state_emit_with(&frozen->then, frozen->partly, visit,
+	return raw_state_emit_with(&frozen->then, frozen->bitmaps, visit,
 				   context);
 }
 
 void raw_state_thaw(struct raw_state *state)
 {
 	state->alloc.refs.frozen = false;
-	raw_partly_thaw(&state->alloc.partly);
+	raw_bitmaps_thaw(&state->alloc.bitmaps);
 }

@@ -32,7 +32,7 @@ bool raw_store_leave(struct raw_store *store, struct raw_leaving *ret)
 		ret->trash = store->state.trash;
 		store->state.trash = (struct raw_trash){0};
 	}
-	ret->parts = raw_partly_dead(&alloc->partly);
+	ret->parts = raw_bitmaps_dead(&alloc->bitmaps);
 	(void)pthread_mutex_unlock(&store->lock);
 	return ret->n || ret->trash.n || ret->parts;
 }
@@ -44,7 +44,7 @@ void raw_store_left(struct raw_store *store, struct raw_leaving *leaving)
 		raw_alloc_give(&store->state.alloc, leaving->clusters[i]);
 	(void)pthread_mutex_unlock(&store->lock);
 	raw_trash_empty(&leaving->trash);
-	raw_parts_free(leaving->parts);
+	raw_bitmaps_free(leaving->parts);
 	free(leaving->clusters);
 	*leaving = (struct raw_leaving){0};
 }

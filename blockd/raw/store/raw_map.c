@@ -108,9 +108,9 @@ static bool is_unwritten(uint32_t entry)
 	return entry != RAW_HOLE && entry & RAW_UNWRITTEN;
 }
 
-static bool is_partly(uint32_t entry)
+static bool is_partial(uint32_t entry)
 {
-	return entry != RAW_HOLE && entry & RAW_PARTLY;
+	return entry != RAW_HOLE && entry & RAW_PARTIAL;
 }
 
 struct raw_leaf *raw_leaf_new(void)
@@ -120,7 +120,7 @@ struct raw_leaf *raw_leaf_new(void)
 	if (!leaf)
 		return NULL;
 	leaf->maps = leaf->mapped = leaf->unwritten = leaf->number = 0;
-	leaf->seen = leaf->partly = leaf->windows = leaf->freezes = 0;
+	leaf->seen = leaf->partial = leaf->windows = leaf->freezes = 0;
 	for (unsigned i = 0; i < RAW_LEAF_ENTRIES; i++)
 		atomic_init(&leaf->entries[i], RAW_HOLE);
 	return leaf;
@@ -134,7 +134,7 @@ void raw_leaf_fill(struct raw_leaf *leaf, unsigned at, uint32_t entry,
 	atomic_store_explicit(&leaf->entries[at], entry, memory_order_release);
 	leaf->mapped++;
 	leaf->unwritten += is_unwritten(entry);
-	leaf->partly += is_partly(entry);
+	leaf->partial += is_partial(entry);
 }
 
 /* Drop a reference; the last one puts the entries of the leaf. */
@@ -191,7 +191,7 @@ static struct raw_leaf *leaf_renew(const struct raw_leaf *leaf,
 		return NULL;
 	own->mapped = leaf->mapped;
 	own->unwritten = leaf->unwritten;
-	own->partly = leaf->partly;
+	own->partial = leaf->partial;
 	own->seen = leaf->seen;
 	own->freezes = refs->freezes;
 	return own;
@@ -215,8 +215,8 @@ static void leaf_set(struct raw_leaf *leaf, unsigned at, uint32_t entry,
 	leaf->mapped -= (old != RAW_HOLE);
 	leaf->unwritten += is_unwritten(entry);
 	leaf->unwritten -= is_unwritten(old);
-	leaf->partly += is_partly(entry);
-	leaf->partly -= is_partly(old);
+	leaf->partial += is_partial(entry);
+	leaf->partial -= is_partial(old);
 	if (old != RAW_HOLE && !same)
 		refs->put(refs, old);
 }

@@ -19,8 +19,8 @@
 /* An entry: a cluster of the pool, or a hole. */
 #define RAW_HOLE            UINT32_MAX
 #define RAW_UNWRITTEN       (UINT32_C(1) << 31) /* allocated, reads as zeroes */
-#define RAW_PARTLY          (UINT32_C(1) << 30) /* written in part: raw_partly.h */
-#define RAW_PHYSICAL(entry) ((entry) & ~(RAW_UNWRITTEN | RAW_PARTLY))
+#define RAW_PARTIAL         (UINT32_C(1) << 30) /* written in part: raw_bitmap.h */
+#define RAW_PHYSICAL(entry) ((entry) & ~(RAW_UNWRITTEN | RAW_PARTIAL))
 
 #define RAW_LEAF_ENTRIES 1024u
 
@@ -28,7 +28,7 @@ struct raw_leaf {
 	_Atomic uint32_t maps; /* that use it; only the changer changes it */
 	uint32_t mapped;       /* entries that are no holes; of the changer */
 	uint32_t unwritten;    /* of these, that read as zeroes; the same */
-	uint32_t partly;  /* of these, that are written in part; the same */
+	uint32_t partial; /* of these, that are written in part; the same */
 	uint32_t windows; /* while a checkpoint is read: WRITTENs it had */
 	uint32_t freezes; /* that there had been when it was made */
 	uint32_t number;  /* in a checkpoint; 0: none */

@@ -139,7 +139,7 @@ static void run_one(unsigned seed, unsigned steps, enum flaw flaw,
 			      "more of those, %u checkpoints ahead\n",
 			      seed, steps, run->states.n, run->power.n,
 			      run->in_place, run->copies, run->again,
-			      run->partly, run->marks, run->ahead);
+			      run->partial, run->marks, run->ahead);
 	memcpy(ret_why, run->why, sizeof(run->why));
 	power_run_done(run);
 	free(run);

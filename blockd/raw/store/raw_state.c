@@ -292,15 +292,15 @@ static bool is_another_ones(const struct raw_state *state,
 }
 
 /* A MAP of clusters that it has already: they are written, or not, whole. */
-static int check_partly(const struct raw_state *state,
-			const struct raw_object *object,
-			const struct raw_record *record, struct error *err)
+static int check_partial(const struct raw_state *state,
+			 const struct raw_object *object,
+			 const struct raw_record *record, struct error *err)
 {
 	for (uint32_t i = 0; i < record->count; i++) {
 		uint64_t logical = record->logical + i;
 		uint32_t now = raw_map_get(&object->map, logical);
 
-		if (now != RAW_HOLE && now & RAW_PARTLY &&
+		if (now != RAW_HOLE && now & RAW_PARTIAL &&
 		    RAW_PHYSICAL(now) == record->physical + i &&
 		    is_another_ones(state, object, logical, now))
 			return error_set(err, EBADMSG,
@@ -316,14 +316,14 @@ static int check_partly(const struct raw_state *state,
  * Drop the bitmaps of clusters that no other map has. Of the others no entry
  * has changed.
  */
-static void drop_partly(struct raw_state *state,
-			const struct raw_record *record)
+static void drop_partial(struct raw_state *state,
+			 const struct raw_record *record)
 {
 	struct raw_alloc *alloc = &state->alloc;
 
-	for (uint32_t i = 0; alloc->partly.n && i < record->count; i++) {
+	for (uint32_t i = 0; alloc->bitmaps.n && i < record->count; i++) {
 		if (raw_alloc_count(alloc, record->physical + i) == 1)
-			raw_partly_drop(&alloc->partly, record->physical + i);
+			raw_bitmaps_drop(&alloc->bitmaps, record->physical + i);
 	}
 }
 
@@ -344,7 +344,7 @@ static int apply_map(struct raw_state *state, const struct raw_record *record,
 	if (r == 0 && map)
 		r = check_sole(state, object, record, err);
 	if (r == 0 && map)
-		r = check_partly(state, object, record, err);
+		r = check_partial(state, object, record, err);
 	if (r < 0)
 		return r;
 	r = raw_map_set(&object->map, record->logical, record->count,
@@ -354,7 +354,7 @@ static int apply_map(struct raw_state *state, const struct raw_record *record,
 			&state->alloc.refs, &state->trash);
 	/* After the entries: a lookup that finds none looks at those again. */
 	if (r == 0 && map)
-		drop_partly(state, record);
+		drop_partial(state, record);
 	return r;
 }
 
@@ -366,8 +366,8 @@ int raw_state_check_written(const struct raw_state *state, uint32_t entry,
 				 "object %" PRIu32 " has no cluster %" PRIu32
 				 " where that is written",
 				 record->object, record->physical);
-	if (!raw_partly_fits(&state->alloc.partly, record->window,
-			     &record->blocks))
+	if (!raw_bitmaps_fits(&state->alloc.bitmaps, record->window,
+			      &record->blocks))
 		return error_set(err, EBADMSG,
 				 "object %" PRIu32
 				 ": blocks past the end of a cluster",
@@ -378,7 +378,7 @@ int raw_state_check_written(const struct raw_state *state, uint32_t entry,
 static int apply_written(struct raw_state *state,
 			 const struct raw_record *record, struct error *err)
 {
-	struct raw_partly *partly = &state->alloc.partly;
+	struct raw_bitmaps *bitmaps = &state->alloc.bitmaps;
 	const uint32_t physical = record->physical;
 	struct raw_object *object;
 	uint32_t entry = RAW_HOLE, then;
@@ -397,15 +397,15 @@ static int apply_written(struct raw_state *state,
 				 "object %" PRIu32 " writes to cluster %" PRIu32
 				 ", which others have, too",
 				 record->object, physical);
-	r = raw_partly_add(partly, physical, record->window, &record->blocks,
-			   &whole);
-	then = r == 0 && whole ? physical : physical | RAW_PARTLY;
+	r = raw_bitmaps_add(bitmaps, physical, record->window, &record->blocks,
+			    &whole);
+	then = r == 0 && whole ? physical : physical | RAW_PARTIAL;
 	if (r == 0 && entry != then)
 		r = raw_map_set(&object->map, record->logical, 1, then,
 				&state->alloc.refs, &state->trash);
 	/* After the entry: a lookup that finds none looks at that again. */
 	if (r == 0 && whole)
-		raw_partly_drop(partly, physical);
+		raw_bitmaps_drop(bitmaps, physical);
 	return r;
 }
 

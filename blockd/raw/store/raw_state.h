@@ -152,9 +152,9 @@ void raw_state_thaw(struct raw_state *state);
 /* When it is thawed; any thread. NULL is fine. */
 void raw_frozen_free(struct raw_frozen *frozen);
 
-/* For that: as raw_state_emit(), with the block bitmaps of @partly. */
+/* For that: as raw_state_emit(), with the block bitmaps of @bitmaps. */
 int raw_state_emit_with(struct raw_state *state,
-			const struct raw_partly *partly,
+			const struct raw_bitmaps *bitmaps,
 			int (*visit)(void *context,
 				     const struct raw_record *record),
 			void *context);

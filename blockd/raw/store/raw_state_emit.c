@@ -10,7 +10,7 @@
 
 /* The visitor of a state's records. */
 struct emit {
-	const struct raw_partly *partly;
+	const struct raw_bitmaps *bitmaps;
 	int (*visit)(void *context, const struct raw_record *record);
 	void *context;
 	uint32_t number; /* of the last leaf */
@@ -24,7 +24,7 @@ static uint32_t as_mapped(const struct raw_leaf *leaf, unsigned at)
 {
 	uint32_t entry = atomic_load(&leaf->entries[at]);
 
-	if (entry == RAW_HOLE || !(entry & RAW_PARTLY))
+	if (entry == RAW_HOLE || !(entry & RAW_PARTIAL))
 		return entry;
 	return RAW_PHYSICAL(entry) | RAW_UNWRITTEN;
 }
@@ -80,20 +80,20 @@ static int find_windows(struct emit *emit, const struct raw_leaf *leaf)
 	int r = 0;
 
 	emit->n = 0;
-	for (unsigned at = 0; leaf->partly && at < RAW_LEAF_ENTRIES; at++) {
+	for (unsigned at = 0; leaf->partial && at < RAW_LEAF_ENTRIES; at++) {
 		uint32_t entry = atomic_load(&leaf->entries[at]);
 		struct raw_record record = {.type = RAW_WRITTEN, .logical = at};
-		const struct raw_part *part;
+		const struct raw_bitmap *bitmap;
 
-		if (entry == RAW_HOLE || !(entry & RAW_PARTLY))
+		if (entry == RAW_HOLE || !(entry & RAW_PARTIAL))
 			continue;
 		record.physical = RAW_PHYSICAL(entry);
-		part = raw_partly_frozen(emit->partly, record.physical);
-		for (; part && r == 0 &&
-		       record.window < raw_partly_windows(emit->partly);
+		bitmap = raw_bitmaps_frozen(emit->bitmaps, record.physical);
+		for (; bitmap && r == 0 &&
+		       record.window < raw_bitmaps_windows(emit->bitmaps);
 		     record.window++) {
-			if (raw_part_window(part, record.window,
-					    &record.blocks))
+			if (raw_bitmap_window(bitmap, record.window,
+					      &record.blocks))
 				r = windows_add(emit, &record);
 		}
 	}
@@ -191,11 +191,12 @@ int raw_state_emit(struct raw_state *state,
 		   int (*visit)(void *context, const struct raw_record *record),
 		   void *context)
 {
-	return raw_state_emit_with(state, &state->alloc.partly, visit, context);
+	return raw_state_emit_with(state, &state->alloc.bitmaps, visit,
+				   context);
 }
 
 int raw_state_emit_with(struct raw_state *state,
-			const struct raw_partly *partly,
+			const struct raw_bitmaps *bitmaps,
 			int (*visit)(void *context,
 				     const struct raw_record *record),
 			void *context)
@@ -207,7 +208,7 @@ int raw_state_emit_with(struct raw_state *state,
 		.text_length = state->pool_text_length,
 	};
 	struct emit emit = {
-		.partly = partly, .visit = visit, .context = context};
+		.bitmaps = bitmaps, .visit = visit, .context = context};
 	int r = visit(context, &pool);
 
 	if (r == 0)
@@ -231,9 +232,9 @@ static uint64_t size_of(enum raw_record_type type)
 	return raw_record_size(&(struct raw_record){.type = type});
 }
 
-static uint64_t windows_size(const struct raw_state *state, uint64_t partly)
+static uint64_t windows_size(const struct raw_state *state, uint64_t partial)
 {
-	return partly * raw_partly_windows(&state->alloc.partly) *
+	return partial * raw_bitmaps_windows(&state->alloc.bitmaps) *
 	       size_of(RAW_WRITTEN);
 }
 
@@ -249,7 +250,7 @@ uint64_t raw_state_bytes(const struct raw_state *state)
 	       state->n_objects * size_of(RAW_OBJECT) + state->text_bytes +
 	       state->slots_in_all * (size_of(RAW_LEAF) + size_of(RAW_USE)) +
 	       raw_maps_size(state->alloc.references) +
-	       windows_size(state, state->alloc.references_partly);
+	       windows_size(state, state->alloc.references_partial);
 }
 
 /* Leaves that others have, too, get a copy. */
@@ -259,7 +260,7 @@ static uint64_t map_growth(const struct raw_state *state,
 	const struct raw_object *object = raw_state_object(state,
 							   record->object);
 	const uint64_t count = record->type == RAW_WRITTEN ? 1 : record->count;
-	uint64_t n = record->type == RAW_MAP ? count : 0, partly = 0;
+	uint64_t n = record->type == RAW_MAP ? count : 0, partial = 0;
 	uint64_t at = record->logical, end = at + count;
 	const struct raw_root *root;
 
@@ -272,12 +273,12 @@ static uint64_t map_growth(const struct raw_state *state,
 
 		if (leaf && leaf->maps > 1) {
 			n += leaf->mapped;
-			partly += leaf->partly;
+			partial += leaf->partial;
 		}
 		at += RAW_LEAF_ENTRIES - at % RAW_LEAF_ENTRIES;
 	}
-	partly += record->type == RAW_WRITTEN;
-	return raw_maps_size(n) + windows_size(state, partly);
+	partial += record->type == RAW_WRITTEN;
+	return raw_maps_size(n) + windows_size(state, partial);
 }
 
 static uint64_t share_growth(const struct raw_state *state,
@@ -286,17 +287,17 @@ static uint64_t share_growth(const struct raw_state *state,
 	const struct raw_object *from = raw_state_object(state, record->from);
 	const struct raw_root *root = from ? atomic_load(&from->map.root)
 					   : NULL;
-	uint64_t n = 0, partly = 0;
+	uint64_t n = 0, partial = 0;
 
 	for (size_t i = 0; root && i < root->slots; i++) {
 		const struct raw_leaf *leaf = atomic_load(&root->leaves[i]);
 
 		if (leaf && leaf->unwritten) {
 			n += leaf->mapped - leaf->unwritten;
-			partly += leaf->partly;
+			partial += leaf->partial;
 		}
 	}
-	return raw_maps_size(n) + windows_size(state, partly);
+	return raw_maps_size(n) + windows_size(state, partial);
 }
 
 static uint64_t object_growth(const struct raw_state *state,
@@ -345,9 +346,9 @@ static uint32_t raw_state_count_leaf(const struct raw_state *state,
 		if (entry == RAW_HOLE)
 			continue;
 		counts[RAW_PHYSICAL(entry)]++;
-		lost += entry & RAW_PARTLY &&
-			!raw_partly_find(&state->alloc.partly,
-					 RAW_PHYSICAL(entry));
+		lost += entry & RAW_PARTIAL &&
+			!raw_bitmaps_find(&state->alloc.bitmaps,
+					  RAW_PHYSICAL(entry));
 	}
 	return lost;
 }

@@ -93,12 +93,12 @@ static int apply_fill_written(struct raw_state *state,
 	if (r == 0 && entry == record->physical)
 		r = error_set(err, EBADMSG, "blocks are written twice");
 	if (r == 0)
-		r = raw_partly_add(&state->alloc.partly, record->physical,
-				   record->window, &record->blocks, &whole);
+		r = raw_bitmaps_add(&state->alloc.bitmaps, record->physical,
+				    record->window, &record->blocks, &whole);
 	if (r < 0)
 		return r;
 	/* Also when it is whole now: other leaves may say that, too. */
-	raw_leaf_refill(leaf, at, record->physical | RAW_PARTLY,
+	raw_leaf_refill(leaf, at, record->physical | RAW_PARTIAL,
 			&state->alloc.refs);
 	leaf->windows++;
 	return 0;
@@ -164,7 +164,7 @@ void raw_state_settle(struct raw_state *state)
 	}
 	alloc->n_freed = 0;
 	raw_trash_empty(&state->trash);
-	raw_parts_free(raw_partly_dead(&alloc->partly));
+	raw_bitmaps_free(raw_bitmaps_dead(&alloc->bitmaps));
 }
 
 /*

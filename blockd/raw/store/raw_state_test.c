@@ -76,7 +76,7 @@ static void change(struct world *w, const struct raw_record *record)
 	w->state.alloc.n_freed = 0;
 	if (!w->frozen)
 		raw_trash_empty(&w->state.trash);
-	raw_parts_free(raw_partly_dead(&w->state.alloc.partly));
+	raw_bitmaps_free(raw_bitmaps_dead(&w->state.alloc.bitmaps));
 }
 
 /* ---- the changes ---- */
@@ -147,7 +147,7 @@ static void do_written(struct world *w, unsigned id)
 		return;
 	record.logical = below(w, m->clusters);
 	if (m->entries[record.logical] == RAW_HOLE ||
-	    (m->entries[record.logical] & RAW_PARTLY &&
+	    (m->entries[record.logical] & RAW_PARTIAL &&
 	     is_shared(w, id, (uint32_t)record.logical)))
 		return;
 	record.physical = RAW_PHYSICAL(m->entries[record.logical]);
@@ -171,13 +171,13 @@ static void do_written_in_part(struct world *w, unsigned id)
 		return;
 	record.physical = physical = RAW_PHYSICAL(*entry);
 	record.blocks.bits[0] = 1 + below(w, BLOCKS_ALL);
-	before = *entry & RAW_PARTLY ? w->written[physical] : 0;
+	before = *entry & RAW_PARTIAL ? w->written[physical] : 0;
 	change(w, &record);
 	if (*entry == physical)
 		return;
 	w->written[physical] = before | (uint32_t)record.blocks.bits[0];
 	*entry = w->written[physical] == BLOCKS_ALL ? physical
-						    : physical | RAW_PARTLY;
+						    : physical | RAW_PARTIAL;
 }
 
 static void do_unmap(struct world *w, unsigned id)
@@ -281,14 +281,14 @@ static void check_parts(const struct world *w, const struct raw_state *state,
 {
 	for (uint32_t i = 0; m->exists && i < m->clusters; i++) {
 		uint32_t physical = RAW_PHYSICAL(m->entries[i]);
-		const struct raw_part *part;
+		const struct raw_bitmap *part;
 		struct raw_blocks blocks;
 
-		if (m->entries[i] == RAW_HOLE || !(m->entries[i] & RAW_PARTLY))
+		if (m->entries[i] == RAW_HOLE || !(m->entries[i] & RAW_PARTIAL))
 			continue;
-		part = raw_partly_find(&state->alloc.partly, physical);
+		part = raw_bitmaps_find(&state->alloc.bitmaps, physical);
 		assert_non_null(part);
-		assert_true(raw_part_window(part, 0, &blocks));
+		assert_true(raw_bitmap_window(part, 0, &blocks));
 		if (w->frozen) { /* more may be known to be written by now */
 			blocks.bits[0] &= w->written[physical];
 			assert_int_equal(blocks.bits[0], w->written[physical]);
@@ -297,8 +297,8 @@ static void check_parts(const struct world *w, const struct raw_state *state,
 		assert_int_equal(blocks.bits[0], w->written[physical]);
 		for (uint32_t b = 0; b < BLOCKS;) {
 			bool written;
-			uint32_t n = raw_part_run(part, b, BLOCKS - b,
-						  &written);
+			uint32_t n = raw_bitmap_run(part, b, BLOCKS - b,
+						    &written);
 
 			assert_int_not_equal(n, 0);
 			for (; n; n--, b++)

@@ -258,8 +258,8 @@ int raw_store_leaked(struct raw_store *store, bool repair,
  */
 struct raw_leaving {
 	struct raw_trash trash;
-	struct raw_part *parts; /* owned */
-	uint32_t *clusters;     /* owned */
+	struct raw_bitmap *parts; /* owned */
+	uint32_t *clusters;       /* owned */
 	uint32_t n;
 };
 

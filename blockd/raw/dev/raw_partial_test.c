@@ -91,7 +91,7 @@ static void writes_only_what_is_written(void **unused)
 		mask |= 1u << at;
 		check_blocks(&pool, dev, mask);
 		entry = entry_of(&pool, 1, 1);
-		assert_int_equal(!!(entry & RAW_PARTLY), i + 1 < n);
+		assert_int_equal(!!(entry & RAW_PARTIAL), i + 1 < n);
 		assert_int_equal(mediums_writes(&pool, RAW_PHYSICAL(entry)),
 				 i + 1);
 		if (i % 4 == 2) { /* so it is when it is opened again */
@@ -152,7 +152,7 @@ static void zeroes_around_it_without_the_feature(void **unused)
 	(void)unused;
 	assert_non_null(data);
 	memset(data, 7, CLUSTER);
-	raw_dev_kit_pool_make_without(&pool, MEDIUM_MIN, RAW_INCOMPAT_PARTLY);
+	raw_dev_kit_pool_make_without(&pool, MEDIUM_MIN, RAW_INCOMPAT_PARTIAL);
 	scribble(&pool);
 	raw_dev_kit_object_make(&pool, 1, 0);
 	dev = raw_dev_kit_dev_open(&pool, 0, 1);

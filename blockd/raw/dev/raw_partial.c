@@ -11,14 +11,14 @@
 
 #define WINDOW_BYTES ((uint64_t)RAW_WINDOW * RAW_BLOCK)
 
-bool raw_part_may(const struct raw_io *r)
+bool raw_partial_may(const struct raw_io *r)
 {
-	return r->dev->partly && r->data &&
+	return r->dev->partial && r->data &&
 	       raw_io_bytes(r, 1) < raw_dev_cluster(r->dev) &&
-	       r->dev->alloc->partly.n < RAW_PARTLY_MAX;
+	       r->dev->alloc->bitmaps.n < RAW_BITMAPS_MAX;
 }
 
-uint64_t raw_part_bytes(const struct raw_io *r)
+uint64_t raw_partial_bytes(const struct raw_io *r)
 {
 	uint64_t left = WINDOW_BYTES - raw_io_inside(r) % WINDOW_BYTES;
 	uint64_t bytes = raw_io_bytes(r, 1);
@@ -27,7 +27,7 @@ uint64_t raw_part_bytes(const struct raw_io *r)
 }
 
 /* Also the last block of a device that ends inside it. */
-struct raw_record raw_part_record(const struct raw_io *r, uint32_t physical)
+struct raw_record raw_partial_record(const struct raw_io *r, uint32_t physical)
 {
 	const uint64_t at = raw_io_inside(r) % WINDOW_BYTES;
 	const uint64_t end = (at + r->piece - 1) / RAW_BLOCK;
@@ -49,12 +49,12 @@ struct raw_record raw_part_record(const struct raw_io *r, uint32_t physical)
 static bool is_marked(const struct raw_io *r)
 {
 	const struct raw_record *record = &r->changes[0];
-	const struct raw_part *part = raw_partly_find(&r->dev->alloc->partly,
-						      record->physical);
+	const struct raw_bitmap *bitmap = raw_bitmaps_find(
+		&r->dev->alloc->bitmaps, record->physical);
 	struct raw_blocks has;
 	uint64_t more = 0;
 
-	if (!part || !raw_part_window(part, record->window, &has))
+	if (!bitmap || !raw_bitmap_window(bitmap, record->window, &has))
 		return false;
 	for (unsigned i = 0; i < RAW_WINDOW / 64; i++)
 		more |= record->blocks.bits[i] & ~has.bits[i];
@@ -69,13 +69,13 @@ static void part_written(struct raw_io *r, int res)
 		raw_io_change(r, raw_io_change_done);
 }
 
-void raw_part_write(struct raw_io *r)
+void raw_partial_write(struct raw_io *r)
 {
 	struct blockdev *medium = r->dev->medium;
 	const uint32_t physical = RAW_PHYSICAL(r->look.entry);
 
-	raw_io_start(r, raw_part_bytes(r), part_written);
-	r->changes[0] = raw_part_record(r, physical);
+	raw_io_start(r, raw_partial_bytes(r), part_written);
+	r->changes[0] = raw_partial_record(r, physical);
 	r->n_changes = 1;
 	/* Durable by itself: another request's mark may have been so before. */
 	medium->ops->write(medium, &r->op, r->data, (uint32_t)r->piece,
@@ -83,18 +83,18 @@ void raw_part_write(struct raw_io *r)
 			   r->flags & BLOCKDEV_FUA);
 }
 
-bool raw_part_clear(const struct raw_dev *dev, uint32_t physical,
-		    uint8_t *buffer)
+bool raw_partial_clear(const struct raw_dev *dev, uint32_t physical,
+		       uint8_t *buffer)
 {
-	const struct raw_part *part = raw_partly_find(&dev->alloc->partly,
-						      physical);
+	const struct raw_bitmap *bitmap = raw_bitmaps_find(&dev->alloc->bitmaps,
+							   physical);
 	uint32_t end = (uint32_t)(raw_dev_cluster(dev) / RAW_BLOCK), n;
 	bool written;
 
-	if (!part)
+	if (!bitmap)
 		return false;
 	for (uint32_t at = 0; at < end; at += n) {
-		n = raw_part_run(part, at, end - at, &written);
+		n = raw_bitmap_run(bitmap, at, end - at, &written);
 		if (!written)
 			memset(buffer + (size_t)at * RAW_BLOCK, 0,
 			       (size_t)n * RAW_BLOCK);
