@@ -37,7 +37,7 @@ static void visit_object(struct pool_raw *raw, const struct raw_object *object,
 		found.name = record.name;
 		found.record = &record;
 		r = pool_raw_check_object(raw, object, &record, &err);
-		if (object->hurt)
+		if (object->damaged)
 			r = error_set(&err, EIO,
 				      "part of its map on '%s' is "
 				      "damaged, in both copies",
@@ -174,7 +174,7 @@ static int finish_object(struct pool_raw *raw, const struct raw_object *object,
 	} else if (anchor_of(object, &record)) {
 		return adopt(raw, object, record, err);
 	} else {
-		return object->hurt ? 0 : trim(raw, object, err);
+		return object->damaged ? 0 : trim(raw, object, err);
 	}
 	if (r == 0)
 		visitor->note(visitor->context, text);

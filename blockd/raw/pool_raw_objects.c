@@ -67,10 +67,10 @@ bool pool_raw_hurt(struct pool_raw *raw, uint32_t id)
 {
 	const struct raw_state *state = raw_store_lock(raw->store);
 	const struct raw_object *object = raw_state_object(state, id);
-	bool hurt = !object || object->hurt;
+	bool damaged = !object || object->damaged;
 
 	raw_store_unlock(raw->store);
-	return hurt;
+	return damaged;
 }
 
 int pool_raw_need(struct pool_raw *raw, const char *name, uint32_t *ret_id,

@@ -63,7 +63,7 @@ static int take_sources(const struct raw_state *state, struct count *count,
 
 		if (!object)
 			continue;
-		if (object->hurt)
+		if (object->damaged)
 			return error_set(
 				err, EBADMSG,
 				"part of a map is lost, and its clusters are unknown");

@@ -64,7 +64,7 @@ static int check_memory(const struct raw_state *state,
 	for (uint32_t i = 0; i < state->n_slots; i++) {
 		const struct raw_object *object = state->objects[i];
 
-		if (object && object->hurt)
+		if (object && object->damaged)
 			tell(findings, false,
 			     "%s: part of its map is damaged in both copies",
 			     name_of(findings, object, name, sizeof(name)));

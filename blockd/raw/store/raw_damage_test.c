@@ -2,7 +2,7 @@
 /*
  * A raw pool whose metadata is damaged, block by block. Where one copy is
  * whole nothing is lost and both are whole again afterwards; where both are
- * damaged every object is either as it was, or is said to be hurt, and the
+ * damaged every object is either as it was, or is said to be damaged, and the
  * pool takes no change and gives no cluster.
  */
 #include <errno.h>
@@ -36,19 +36,19 @@ static void damage(struct layered *l, uint64_t offset, enum damage how)
 	l->unreadable[block] = how == UNREADABLE;
 }
 
-/* Every object is what it was, or hurt. Returns how many are hurt. */
+/* Every object is what it was, or damaged. Returns how many are damaged. */
 static uint64_t check_objects(struct damaged *pool, const char *what,
 			      uint64_t at)
 {
 	const struct raw_state *state = raw_store_lock(pool->store);
-	uint64_t n_hurt = 0, missing = 0;
+	uint64_t n_damaged = 0, missing = 0;
 
 	for (uint32_t id = 1; id <= OBJECTS; id++) {
 		const struct raw_object *o = raw_state_object(state, id);
 
-		n_hurt += o && o->hurt;
+		n_damaged += o && o->damaged;
 		missing += !o && pool->objects[id];
-		if (o && !o->hurt &&
+		if (o && !o->damaged &&
 		    damaged_fingerprint(state, o) != pool->objects[id])
 			fail_msg("%s %lu: object %u is not what it was", what,
 				 (unsigned long)at, id);
@@ -60,8 +60,8 @@ static uint64_t check_objects(struct damaged *pool, const char *what,
 			 (unsigned long)at, (unsigned long)missing,
 			 (unsigned long)pool->report.unknown);
 	raw_store_unlock(pool->store);
-	assert_int_equal(n_hurt, pool->report.hurt);
-	return n_hurt;
+	assert_int_equal(n_damaged, pool->report.damaged);
+	return n_damaged;
 }
 
 static void reopen(struct damaged *pool)
@@ -91,8 +91,8 @@ static void check_survived(struct damaged *pool, const char *what, uint64_t at)
 }
 
 /*
- * Both copies are damaged: objects that are not hurt are as before, and nothing
- * is changed.
+ * Both copies are damaged: objects that are not damaged are as before, and
+ * nothing is changed.
  */
 static void check_served(struct damaged *pool, const char *what, uint64_t at)
 {
@@ -223,7 +223,7 @@ static void serves_what_is_whole_when_both_copies_are_not(void **unused)
 	damaged_done(pool);
 }
 
-/* One lost batch is no blanket judgement: most objects are not hurt. */
+/* One lost batch is no blanket judgement: most objects are not damaged. */
 static void hurts_only_who_the_lost_batch_was_about(void **unused)
 {
 	struct damaged *pool = malloc(sizeof(*pool));
@@ -239,16 +239,16 @@ static void hurts_only_who_the_lost_batch_was_about(void **unused)
 	for (uint32_t id = 1; id <= 9; id++)
 		damaged_map(pool, id, 5);
 	damaged_make_object(pool, 5,
-			    0); /* its text, again: it says which is hurt */
+			    0); /* its text, again: it says which is damaged */
 	layered_keep(&pool->l);
 	/* Each of those above has written two blocks, each of these one. */
 	damage_log(pool, &super, 18 + 4, ZERO);
 	reopen(pool);
 	assert_int_equal(pool->report.lost_batches, 1);
-	assert_int_equal(pool->report.hurt, 1);
+	assert_int_equal(pool->report.damaged, 1);
 	assert_int_equal(pool->report.unknown, 0);
 	state = raw_store_lock(pool->store);
-	assert_true(raw_state_object(state, 5)->hurt);
+	assert_true(raw_state_object(state, 5)->damaged);
 	assert_int_equal(raw_state_object(state, 5)->text[0], 'a' + 5);
 	assert_int_equal(raw_map_mapped(&raw_state_object(state, 5)->map), 0);
 	assert_int_equal(raw_map_mapped(&raw_state_object(state, 6)->map), 1);

@@ -20,7 +20,7 @@
  * superblock says where it is and which batch of the log comes after it.
  *
  * Everything is there twice. When both copies are damaged, other parts tell
- * which objects are hurt. Each object says how many leaves it has, each leaf
+ * which objects are damaged. Each object says how many leaves it has, each leaf
  * how many entries. Each batch says which objects the batches before it were
  * about.
  */

@@ -160,7 +160,7 @@ static int find_later(struct raw_store *store, struct later *ret,
 		     : 0;
 }
 
-/* Go on there; objects that the lost batches were about are hurt. */
+/* Go on there; objects that the lost batches were about are damaged. */
 static int skip_lost(struct raw_store *store, const struct later *later,
 		     struct raw_report *report, struct error *err)
 {

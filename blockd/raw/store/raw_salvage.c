@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A state from a medium of which parts are lost. An object is whole when all
- * records about it are there; of every other one it is said that it is hurt,
+ * records about it are there; of every other one it is said that it is damaged,
  * and its map is forgotten, so that nothing wrong is ever read through it.
  */
 #include <errno.h>
@@ -23,7 +23,7 @@ static int forget_map(struct raw_state *state, struct raw_object *object)
 }
 
 /* While a checkpoint is read the map's leaves are needed: then later. */
-static int hurt(struct raw_state *state, uint32_t id)
+static int raw_state_mark_damaged(struct raw_state *state, uint32_t id)
 {
 	struct raw_object *object = raw_state_object(state, id);
 	struct raw_record unknown = {
@@ -36,17 +36,17 @@ static int hurt(struct raw_state *state, uint32_t id)
 			return r == -EBADMSG ? 0 : r;
 		object = raw_state_object(state, id);
 	}
-	if (object->hurt)
+	if (object->damaged)
 		return 0;
-	object->hurt = true;
+	object->damaged = true;
 	return state->leaves ? 0 : forget_map(state, object);
 }
 
-static bool is_hurt(const struct raw_state *state, uint32_t id)
+static bool is_damaged(const struct raw_state *state, uint32_t id)
 {
 	const struct raw_object *object = raw_state_object(state, id);
 
-	return object && object->hurt;
+	return object && object->damaged;
 }
 
 int raw_state_hurt(struct raw_state *state, const struct raw_mask *mask)
@@ -56,7 +56,7 @@ int raw_state_hurt(struct raw_state *state, const struct raw_mask *mask)
 	raw_mask_join(&state->lost, mask);
 	for (uint32_t id = 1; r == 0 && id <= state->n_slots; id++) {
 		if (raw_state_object(state, id) && raw_mask_has(mask, id))
-			r = hurt(state, id);
+			r = raw_state_mark_damaged(state, id);
 	}
 	return r;
 }
@@ -139,11 +139,11 @@ int raw_state_salvaged(struct raw_state *state)
 
 		if (object &&
 		    (object->uses != object->leaves || has_incomplete(object)))
-			object->hurt = true;
+			object->damaged = true;
 	}
 	salvage_leaves_end(state);
 	for (uint32_t i = 0; r == 0 && i < state->n_slots; i++) {
-		if (is_hurt(state, i + 1))
+		if (is_damaged(state, i + 1))
 			r = forget_map(state, state->objects[i]);
 	}
 	if (state->objects_said > state->n_objects)
@@ -160,18 +160,18 @@ int raw_state_salvage(struct raw_state *state, const struct raw_record *record)
 	const bool fresh = text && !raw_state_object(state, id);
 	int r = 0;
 
-	if (is_hurt(state, id) && !text && record->type != RAW_DROP)
+	if (is_damaged(state, id) && !text && record->type != RAW_DROP)
 		return 0;
-	if (record->type == RAW_SHARE && is_hurt(state, record->from))
-		return hurt(state, id);
+	if (record->type == RAW_SHARE && is_damaged(state, record->from))
+		return raw_state_mark_damaged(state, id);
 	if (record->type == RAW_LEAF)
 		r = skip_leaves(state, record);
 	if (r == 0)
 		r = raw_state_replay(state, record, NULL);
 	/* The object may have been made, and filled, in lost records. */
 	if (r == 0 && fresh && raw_mask_has(&state->lost, id))
-		return hurt(state, id);
+		return raw_state_mark_damaged(state, id);
 	if (r == -EBADMSG)
-		return id ? hurt(state, id) : 0;
+		return id ? raw_state_mark_damaged(state, id) : 0;
 	return r;
 }

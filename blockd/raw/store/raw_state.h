@@ -33,7 +33,7 @@ struct raw_object {
 	uint32_t text_length;
 	uint32_t uses, leaves; /* while a checkpoint is read: had, said */
 	/* Part of its map is lost: it has none, and takes none. */
-	bool hurt;
+	bool damaged;
 };
 
 struct raw_state {
@@ -114,7 +114,7 @@ int raw_state_load(struct raw_state *state, const struct raw_record *record,
 /*
  * Note that records are missing here. The records that follow are given to
  * raw_state_salvage(), which applies those that it can be sure of. It marks
- * every object about which a record may be missing as hurt. -ENOMEM.
+ * every object about which a record may be missing as damaged. -ENOMEM.
  */
 int raw_state_lost(struct raw_state *state);
 int raw_state_salvage(struct raw_state *state, const struct raw_record *record);

@@ -55,7 +55,7 @@ struct raw_report {
 	/* Both copies were damaged: of the checkpoint, of the log. */
 	uint64_t lost_parts, lost_batches;
 	uint64_t unreadable; /* of these: another time they may be whole */
-	uint64_t hurt;       /* objects that are not served for it */
+	uint64_t damaged;    /* objects that are not served for it */
 	uint64_t unknown;    /* others, of which nothing is known */
 };
 
@@ -68,7 +68,7 @@ static inline bool raw_report_lost(const struct raw_report *report)
  * @medium is borrowed until raw_store_close().
  *
  * Where both copies of a part are damaged, the objects that are whole for sure
- * are there. The others are marked (struct raw_object, hurt). Such a store
+ * are there. The others are marked (struct raw_object, damaged). Such a store
  * takes no changes and gives no clusters (raw_store_broken()).
  *
  * -ENODATA: no pool of ours; -EBADMSG: damaged, the text says where;

@@ -327,8 +327,8 @@ static int load_checkpoint(struct raw_store *store, struct raw_report *report,
 
 /*
  * Stop a store that is damaged. Lost records may have given clusters to the
- * hurt objects: nobody can tell which. So no cluster is given, and nothing is
- * written.
+ * damaged objects: nobody can tell which. So no cluster is given, and nothing
+ * is written.
  */
 static void freeze(struct raw_store *store, struct raw_report *report)
 {
@@ -337,7 +337,8 @@ static void freeze(struct raw_store *store, struct raw_report *report)
 	struct error cause;
 
 	for (uint32_t i = 0; i < state->n_slots; i++)
-		report->hurt += state->objects[i] && state->objects[i]->hurt;
+		report->damaged += state->objects[i] &&
+				   state->objects[i]->damaged;
 	report->unknown = state->objects_lost;
 	(void)error_set(&cause, EIO,
 			"both copies of %" PRIu64
@@ -345,7 +346,7 @@ static void freeze(struct raw_store *store, struct raw_report *report)
 			"(%" PRIu64 " of them); extents that are not served "
 			"for it: %" PRIu64
 			", and such as are not even known by name: %" PRIu64,
-			lost, report->unreadable, report->hurt,
+			lost, report->unreadable, report->damaged,
 			report->unknown);
 	store_mark_broken(store, &cause);
 	store->unreadable = report->unreadable > 0;
