@@ -195,7 +195,7 @@ bool extent_undo_data(struct extent *extent)
 	struct pool *pool = extent->pool->pool;
 	const char *name = extent->record.name;
 	struct error err = {0};
-	int r = pool->ops->doom(pool, name, &err);
+	int r = pool->ops->begin_delete(pool, name, &err);
 
 	if (r == 0)
 		r = pool->ops->erase(pool, name, &err);

@@ -29,7 +29,7 @@ static int mark_deleting(struct extent *extent, struct error *err)
 
 	if (extent->record.state == EXTENT_DELETING)
 		return 0;
-	r = pool->ops->doom(pool, extent->record.name, err);
+	r = pool->ops->begin_delete(pool, extent->record.name, err);
 	if (r < 0)
 		return r;
 	pthread_mutex_lock(&extent->node->tables);

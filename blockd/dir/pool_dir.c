@@ -161,7 +161,8 @@ static int set_length(struct pool *pool, const struct extent_record *record,
 	return 0;
 }
 
-static int dir_doom(struct pool *pool, const char *name, struct error *err)
+static int dir_begin_delete(struct pool *pool, const char *name,
+			    struct error *err)
 {
 	char from[POOL_DIR_FILE_SIZE], to[POOL_DIR_FILE_SIZE];
 	int fd = pool_dir_of(pool)->extents_fd;
@@ -371,7 +372,7 @@ static const struct pool_ops dir_ops = {
 	.create = dir_create,
 	.save = dir_save,
 	.grow = dir_grow,
-	.doom = dir_doom,
+	.begin_delete = dir_begin_delete,
 	.erase = dir_erase,
 	.usage = dir_usage,
 	.path = dir_path,

@@ -142,7 +142,7 @@ static void of_several_all_or_none_are_there(void **state)
 	assert_int_equal(pool_dir_kit_copy_three(k, NULL, &err), -EEXIST);
 	assert_non_null(strstr(error_text(&err), "c1.data"));
 	assert_int_equal(pool_dir_kit_files(k), 8);
-	assert_int_equal(k->pool->ops->doom(k->pool, "c1", NULL), 0);
+	assert_int_equal(k->pool->ops->begin_delete(k->pool, "c1", NULL), 0);
 	assert_int_equal(k->pool->ops->erase(k->pool, "c1", NULL), 0);
 	assert_int_equal(pool_dir_kit_copy_three(k, NULL, NULL), 0);
 	assert_int_equal(pool_dir_kit_files(k), 12);

@@ -79,8 +79,8 @@ static void remove_copies(struct pool_dir_kit *k)
 	const char *const names[] = {"a1", "b1", "c1"};
 
 	for (size_t i = 0; i < 3; i++) {
-		assert_int_equal(k->pool->ops->doom(k->pool, names[i], NULL),
-				 0);
+		assert_int_equal(
+			k->pool->ops->begin_delete(k->pool, names[i], NULL), 0);
 		assert_int_equal(k->pool->ops->erase(k->pool, names[i], NULL),
 				 0);
 	}
@@ -146,7 +146,8 @@ static void a_revert_killed_anywhere_is_the_old_or_the_new(void **state)
 		}
 		there += !ended;
 		/* As it was. */
-		assert_int_equal(k->pool->ops->doom(k->pool, "a", NULL), 0);
+		assert_int_equal(k->pool->ops->begin_delete(k->pool, "a", NULL),
+				 0);
 		assert_int_equal(k->pool->ops->erase(k->pool, "a", NULL), 0);
 		assert_int_equal(k->pool->ops->create(k->pool, &record, NULL),
 				 0);

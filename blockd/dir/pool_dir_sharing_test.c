@@ -63,7 +63,7 @@ static void is(struct pool_dir_kit *k, const char *snapshots, uint64_t shared,
 
 static void erase(struct pool_dir_kit *k, const char *name)
 {
-	assert_int_equal(k->pool->ops->doom(k->pool, name, NULL), 0);
+	assert_int_equal(k->pool->ops->begin_delete(k->pool, name, NULL), 0);
 	assert_int_equal(k->pool->ops->erase(k->pool, name, NULL), 0);
 }
 

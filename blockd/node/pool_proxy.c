@@ -96,9 +96,10 @@ static int proxy_grow(struct pool *pool, const struct extent_record *record,
 	return CALL(pool, err, inner->ops->grow(inner, record, err));
 }
 
-static int proxy_doom(struct pool *pool, const char *name, struct error *err)
+static int proxy_begin_delete(struct pool *pool, const char *name,
+			      struct error *err)
 {
-	return CALL(pool, err, inner->ops->doom(inner, name, err));
+	return CALL(pool, err, inner->ops->begin_delete(inner, name, err));
 }
 
 static int proxy_erase(struct pool *pool, const char *name, struct error *err)
@@ -256,7 +257,7 @@ static void set_ops(struct pool_ops *ops, const struct pool_ops *inner)
 		.create = proxy_create,
 		.save = proxy_save,
 		.grow = proxy_grow,
-		.doom = proxy_doom,
+		.begin_delete = proxy_begin_delete,
 		.erase = proxy_erase,
 		.usage = proxy_usage,
 		.path = proxy_path,

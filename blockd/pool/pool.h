@@ -107,8 +107,10 @@ struct pool_ops {
 	 * medium may be full. The next load() finishes an erase() that was not
 	 * done.
 	 */
-	int (*doom)(struct pool *pool, const char *name, struct error *err);
-	/* Data, then record, of a doomed one. Repeat it after a failure. */
+	int (*begin_delete)(struct pool *pool, const char *name,
+			    struct error *err);
+	/* Data, then record, after begin_delete(). Repeat it after a failure.
+	 */
 	int (*erase)(struct pool *pool, const char *name, struct error *err);
 
 	int (*usage)(struct pool *pool, const char *name,

@@ -76,7 +76,7 @@ static int raw_open(struct pool *pool, const char *name, uint64_t size,
 	uint32_t id;
 	int r = pool_raw_need(raw, name, &id, NULL, err);
 
-	if (r == 0 && pool_raw_hurt(raw, id))
+	if (r == 0 && pool_raw_is_damaged(raw, id))
 		r = error_set(err, EIO, "extent '%.64s' is damaged", name);
 	if (r == 0)
 		r = pool_raw_size(raw, id, &recorded, &thick, err);
@@ -255,7 +255,7 @@ static const struct pool_ops raw_pool_ops = {
 	.create = pool_raw_create,
 	.save = pool_raw_save,
 	.grow = pool_raw_grow,
-	.doom = pool_raw_doom,
+	.begin_delete = pool_raw_begin_delete,
 	.erase = pool_raw_erase,
 	.usage = pool_raw_usage,
 	.sharing = pool_raw_sharing,

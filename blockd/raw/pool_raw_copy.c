@@ -46,7 +46,7 @@ static int member_init(struct group *group, struct member *member,
 	int r = pool_raw_need(raw, copy->from, &member->from, &member->clusters,
 			      err);
 
-	if (r == 0 && pool_raw_hurt(raw, member->from))
+	if (r == 0 && pool_raw_is_damaged(raw, member->from))
 		r = error_set(err, EIO, "extent '%.64s' is damaged",
 			      copy->from);
 	if (r == 0 && pool_raw_find(raw, record->name, NULL))
@@ -270,7 +270,7 @@ int pool_raw_revert(struct pool *pool, const struct extent_record *record,
 
 	if (r == 0)
 		r = pool_raw_need(raw, from, &records[1].from, &clusters, err);
-	if (r == 0 && pool_raw_hurt(raw, records[1].from))
+	if (r == 0 && pool_raw_is_damaged(raw, records[1].from))
 		r = error_set(err, EIO, "extent '%.64s' is damaged", from);
 	if (r == 0)
 		r = extent_record_encode(record, &text, &length, err);

@@ -60,7 +60,7 @@ uint32_t pool_raw_find(struct pool_raw *raw, const char *name,
 int pool_raw_need(struct pool_raw *raw, const char *name, uint32_t *ret_id,
 		  uint64_t *ret_clusters, struct error *err);
 /* Tell whether part of the object's map was lost to damage. */
-bool pool_raw_hurt(struct pool_raw *raw, uint32_t id);
+bool pool_raw_is_damaged(struct pool_raw *raw, uint32_t id);
 /* One change, durably. */
 int pool_raw_change(struct pool_raw *raw, const struct raw_record *record,
 		    struct error *err);
@@ -101,7 +101,8 @@ int pool_raw_save(struct pool *pool, const struct extent_record *record,
 		  struct error *err);
 int pool_raw_grow(struct pool *pool, const struct extent_record *record,
 		  struct error *err);
-int pool_raw_doom(struct pool *pool, const char *name, struct error *err);
+int pool_raw_begin_delete(struct pool *pool, const char *name,
+			  struct error *err);
 int pool_raw_erase(struct pool *pool, const char *name, struct error *err);
 int pool_raw_usage(struct pool *pool, const char *name,
 		   struct extent_usage *ret, struct error *err);

@@ -159,8 +159,8 @@ static void makes_a_group_that_is_larger_than_a_batch(void **unused)
 	MUST(&run, run.pool->ops->load(run.pool, &all, &run.err));
 	assert_int_equal(found_in_all, MANY + 1);
 	for (int i = 0; i < MANY; i++) {
-		MUST(&run,
-		     run.pool->ops->doom(run.pool, records[i].name, &run.err));
+		MUST(&run, run.pool->ops->begin_delete(
+				   run.pool, records[i].name, &run.err));
 		extent_record_done(&records[i]);
 	}
 	model_open_again(&run, true);

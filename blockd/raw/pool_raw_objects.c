@@ -63,7 +63,7 @@ uint32_t pool_raw_find(struct pool_raw *raw, const char *name,
 	return id;
 }
 
-bool pool_raw_hurt(struct pool_raw *raw, uint32_t id)
+bool pool_raw_is_damaged(struct pool_raw *raw, uint32_t id)
 {
 	const struct raw_state *state = raw_store_lock(raw->store);
 	const struct raw_object *object = raw_state_object(state, id);
@@ -297,7 +297,8 @@ int pool_raw_grow(struct pool *pool, const struct extent_record *record,
 	return r;
 }
 
-int pool_raw_doom(struct pool *pool, const char *name, struct error *err)
+int pool_raw_begin_delete(struct pool *pool, const char *name,
+			  struct error *err)
 {
 	struct pool_raw *raw = pool_raw_of(pool);
 	struct raw_record object = {.type = RAW_OBJECT};

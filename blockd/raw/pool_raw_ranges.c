@@ -10,7 +10,7 @@ static int pool_raw_find_map(struct pool_raw *raw, const char *name,
 {
 	int r = pool_raw_need(raw, name, ret_id, NULL, err);
 
-	if (r == 0 && pool_raw_hurt(raw, *ret_id))
+	if (r == 0 && pool_raw_is_damaged(raw, *ret_id))
 		r = error_set(err, EIO, "extent '%.64s' is damaged", name);
 	if (r < 0)
 		return r;

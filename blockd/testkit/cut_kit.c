@@ -86,7 +86,7 @@ static int fake_copy(struct pool *pool, const struct pool_copy *copies,
 	while (r < 0 && done > 0) {
 		const char *name = copies[--done].record->name;
 
-		(void)pool->ops->doom(pool, name, NULL);
+		(void)pool->ops->begin_delete(pool, name, NULL);
 		(void)pool->ops->erase(pool, name, NULL);
 	}
 	return r;

@@ -324,7 +324,8 @@ void model_erase(struct run *run, struct object *object)
 	uint64_t alone = model_usage(run, object).reclaimable;
 
 	model_object_close(run, object);
-	MUST(run, pool->ops->doom(pool, object->record.name, &run->err));
+	MUST(run,
+	     pool->ops->begin_delete(pool, object->record.name, &run->err));
 	if (model_below(run, 4)) /* else the next load does it */
 		MUST(run,
 		     pool->ops->erase(pool, object->record.name, &run->err));

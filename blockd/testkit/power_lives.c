@@ -52,8 +52,8 @@ struct life *life_new(struct lives *lives, uint32_t id, const struct life *from)
 	*life = (struct life){.id = id,
 			      .made = power_events(lives->power),
 			      .made_durable = NEVER,
-			      .doomed = NEVER,
-			      .doomed_durable = NEVER};
+			      .deleting = NEVER,
+			      .deleting_durable = NEVER};
 	for (size_t b = 0; b < BLOCKS; b++)
 		life_remember(
 			&life->blocks[b],
@@ -134,7 +134,7 @@ static bool object_holds(struct lives *lives, struct power *after,
 	const struct life *life = n < lives->n ? lives->all[n] : NULL;
 
 	if (!life || life->id != object->id || life->made > at ||
-	    life->doomed_durable <= at) {
+	    life->deleting_durable <= at) {
 		(void)snprintf(lives->why, sizeof(lives->why),
 			       "there is an object %u, '%s'", object->id,
 			       object->text);
@@ -158,10 +158,10 @@ static bool none_missing(struct lives *lives, const struct raw_state *state,
 		const struct life *life = lives->all[i];
 		const struct raw_object *object;
 
-		if (life->made_durable > at || life->doomed <= at)
+		if (life->made_durable > at || life->deleting <= at)
 			continue;
 		object = raw_state_object(state, life->id);
-		if (object && strcmp(object->text, DOOMED) != 0 &&
+		if (object && strcmp(object->text, DELETING) != 0 &&
 		    strtoul(object->text, NULL, 10) == i)
 			continue;
 		(void)snprintf(lives->why, sizeof(lives->why),
@@ -181,7 +181,7 @@ bool lives_hold(struct lives *lives, struct power *after,
 	for (uint32_t id = 1; good && id <= LIVES; id++) {
 		const struct raw_object *object = raw_state_object(state, id);
 
-		if (object && strcmp(object->text, DOOMED) != 0)
+		if (object && strcmp(object->text, DELETING) != 0)
 			good = object_holds(lives, after, store, state, object,
 					    at);
 	}

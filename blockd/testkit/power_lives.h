@@ -10,10 +10,10 @@
 #include "blockd/testkit/power_kit.h"
 #include "blockd/testkit/raw_dev_kit.h"
 
-#define LIVES  5u /* objects at a time */
-#define BLOCKS (SIZE / BLOCK)
-#define DOOMED "deleting" /* what is in it does not matter any more */
-#define NEVER  SIZE_MAX
+#define LIVES    5u /* objects at a time */
+#define BLOCKS   (SIZE / BLOCK)
+#define DELETING "deleting" /* what is in it does not matter any more */
+#define NEVER    SIZE_MAX
 
 /* What a block has been. */
 struct version {
@@ -33,7 +33,7 @@ struct life {
 	uint32_t id;
 	bool snapshot, thick;
 	size_t made, made_durable;
-	size_t doomed, doomed_durable;
+	size_t deleting, deleting_durable;
 	struct history blocks[BLOCKS];
 	struct blockdev *devs[LOOPS];
 };

@@ -31,14 +31,14 @@
 #define BOTH    BLOCKS
 /* Of a cluster of the smallest size. */
 #define ALL_BLOCKS (1 << (RAW_CLUSTER_SHIFT_MIN - 12))
-#define DOOMED     "deleting" /* what is in it does not matter any more */
+#define DELETING   "deleting" /* what is in it does not matter any more */
 
 /* Flaws of the run, so that a test finds them. */
 enum flaw {
 	NO_FLAW,
 	REUSES_EARLY,      /* a cluster that is free, but not durably */
 	OWNS_EARLY,        /* in place what is one's own, but not durably */
-	DROPS_AT_ONCE,     /* what is not doomed, durably */
+	DROPS_AT_ONCE,     /* what is not deleting, durably */
 	WRITES_SHARED,     /* in place what is another one's, too */
 	MAPS_STALE_COPIES, /* of what was written to since */
 	MAPS_EARLY,        /* before the data is there */
@@ -79,7 +79,7 @@ struct run {
 	enum flaw flaw;
 	struct power_states states;
 	struct history blocks[OBJECTS + 1][LENGTH][BLOCKS];
-	bool snapshot[OBJECTS + 1], doomed[OBJECTS + 1];
+	bool snapshot[OBJECTS + 1], deleting[OBJECTS + 1];
 	bool meanwhile; /* other things happen, before each write */
 	bool inside;    /* one does */
 	uint32_t value; /* the last one that was written */

@@ -233,21 +233,21 @@ static void make_object(struct run *run, uint32_t id, uint32_t from)
 }
 
 /* First it is nobody's any more, for good: raw_map_drop(). */
-static void doom(struct run *run, uint32_t id)
+static void power_begin_delete(struct run *run, uint32_t id)
 {
-	const struct raw_record doomed = {
+	const struct raw_record deleting = {
 		.type = RAW_OBJECT,
 		.object = id,
 		.clusters = LENGTH,
-		.text = DOOMED,
-		.text_length = strlen(DOOMED),
+		.text = DELETING,
+		.text_length = strlen(DELETING),
 	};
 
 	wait_for(run, id);
-	run->doomed[id] = true;
+	run->deleting[id] = true;
 	if (run->flaw == DROPS_AT_ONCE)
 		return;
-	power_run_change(run, &doomed, 1);
+	power_run_change(run, &deleting, 1);
 	power_run_commit(run);
 }
 
@@ -255,17 +255,17 @@ static void drop_doomed(struct run *run, uint32_t id)
 {
 	const struct raw_record record = {.type = RAW_DROP, .object = id};
 
-	if (!run->doomed[id])
+	if (!run->deleting[id])
 		return;
-	run->doomed[id] = false;
+	run->deleting[id] = false;
 	power_run_change(run, &record, 1);
 	power_run_all_become(run, id, 0);
 }
 
 static void drop(struct run *run, uint32_t id)
 {
-	if (!run->doomed[id])
-		doom(run, id);
+	if (!run->deleting[id])
+		power_begin_delete(run, id);
 	drop_doomed(run, id);
 }
 
@@ -273,9 +273,10 @@ static void make_or_revert(struct run *run, uint32_t id, uint32_t from)
 {
 	const bool was = power_run_object_of(run, id);
 
-	if (from == id || !power_run_object_of(run, from) || run->doomed[from])
+	if (from == id || !power_run_object_of(run, from) ||
+	    run->deleting[from])
 		from = 0;
-	if (was && (!from || run->snapshot[id] || run->doomed[id]))
+	if (was && (!from || run->snapshot[id] || run->deleting[id]))
 		return;
 	make_object(run, id, from);
 	if (!was)
@@ -363,7 +364,7 @@ static uint32_t any_extent(struct run *run)
 		uint32_t id = 1 + power_run_below(run, OBJECTS);
 
 		if (power_run_object_of(run, id) && !run->snapshot[id] &&
-		    !run->doomed[id])
+		    !run->deleting[id])
 			return id;
 	}
 	return 0;
@@ -404,9 +405,9 @@ static void before_write(void *context, uint64_t offset)
 		run->meanwhile = false;
 		if (power_run_below(run, 2))
 			power_run_flush(run);
-		else if (power_run_object_of(run, id) && !run->doomed[id] &&
+		else if (power_run_object_of(run, id) && !run->deleting[id] &&
 			 !power_run_below(run, 6))
-			doom(run, id);
+			power_begin_delete(run, id);
 		else if (power_run_below(run, 2))
 			reuse(run);
 		else
@@ -435,8 +436,8 @@ void power_run_step(struct run *run)
 	}
 	if (what < 1 && there)
 		drop(run, id);
-	else if (what < 2 && there && !run->doomed[id])
-		doom(run, id);
+	else if (what < 2 && there && !run->deleting[id])
+		power_begin_delete(run, id);
 	else if (what < 3)
 		drop_doomed(run, id);
 	else if (what < 7)

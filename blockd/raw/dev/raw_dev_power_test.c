@@ -246,19 +246,19 @@ static void revert(struct run *run, struct life *life, const struct life *from)
 
 static void drop(struct run *run, struct life *life)
 {
-	const struct raw_record doomed = {
+	const struct raw_record deleting = {
 		.type = RAW_OBJECT,
 		.object = life->id,
 		.clusters = CLUSTERS,
-		.text = DOOMED,
-		.text_length = strlen(DOOMED),
+		.text = DELETING,
+		.text_length = strlen(DELETING),
 	};
 	const struct raw_record record = {.type = RAW_DROP, .object = life->id};
 
 	life_close(run, life);
-	life->doomed = power_events(&run->power);
-	change(run, &doomed, 1);
-	life->doomed_durable = power_events(&run->power);
+	life->deleting = power_events(&run->power);
+	change(run, &deleting, 1);
+	life->deleting_durable = power_events(&run->power);
 	change(run, &record, 1);
 	raw_dev_kit_must(&run->pool,
 			 raw_users_clean_now(run->pool.users, &run->pool.err),

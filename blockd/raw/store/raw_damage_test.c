@@ -224,7 +224,7 @@ static void serves_what_is_whole_when_both_copies_are_not(void **unused)
 }
 
 /* One lost batch is no blanket judgement: most objects are not damaged. */
-static void hurts_only_who_the_lost_batch_was_about(void **unused)
+static void damages_only_objects_of_the_lost_batch(void **unused)
 {
 	struct damaged *pool = malloc(sizeof(*pool));
 	struct raw_super super;
@@ -350,7 +350,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(loses_nothing_with_one_copy),
 		cmocka_unit_test(serves_what_is_whole_when_both_copies_are_not),
-		cmocka_unit_test(hurts_only_who_the_lost_batch_was_about),
+		cmocka_unit_test(damages_only_objects_of_the_lost_batch),
 		cmocka_unit_test(does_not_take_what_it_cannot_read_for_the_end),
 		cmocka_unit_test(is_whole_again_when_all_can_be_read),
 		cmocka_unit_test(is_not_opened_without_both_superblocks),

@@ -169,8 +169,9 @@ static int skip_lost(struct raw_store *store, const struct later *later,
 	int r = read_copy(store, later->copy, later->block, &head);
 
 	if (r == 0)
-		r = raw_state_hurt(&store->state,
-				   lost == 1 ? &head.previous : &head.since);
+		r = raw_state_mark_damaged(&store->state,
+					   lost == 1 ? &head.previous
+						     : &head.since);
 	if (r < 0)
 		return error_set(err, -r, "reading the log: %s", strerror(-r));
 	report->lost_batches += lost;

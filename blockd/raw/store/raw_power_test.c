@@ -27,7 +27,7 @@ static bool object_holds(struct run *run, struct power *after,
 {
 	const struct raw_object *object = raw_state_object(&store->state, id);
 
-	if (!object || strcmp(object->text, DOOMED) == 0)
+	if (!object || strcmp(object->text, DELETING) == 0)
 		return true;
 	for (uint32_t i = 0; i < LENGTH; i++) {
 		uint32_t entry = raw_map_get(&object->map, i);

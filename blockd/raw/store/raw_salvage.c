@@ -23,7 +23,7 @@ static int forget_map(struct raw_state *state, struct raw_object *object)
 }
 
 /* While a checkpoint is read the map's leaves are needed: then later. */
-static int raw_state_mark_damaged(struct raw_state *state, uint32_t id)
+static int object_mark_damaged(struct raw_state *state, uint32_t id)
 {
 	struct raw_object *object = raw_state_object(state, id);
 	struct raw_record unknown = {
@@ -49,14 +49,14 @@ static bool is_damaged(const struct raw_state *state, uint32_t id)
 	return object && object->damaged;
 }
 
-int raw_state_hurt(struct raw_state *state, const struct raw_mask *mask)
+int raw_state_mark_damaged(struct raw_state *state, const struct raw_mask *mask)
 {
 	int r = 0;
 
 	raw_mask_join(&state->lost, mask);
 	for (uint32_t id = 1; r == 0 && id <= state->n_slots; id++) {
 		if (raw_state_object(state, id) && raw_mask_has(mask, id))
-			r = raw_state_mark_damaged(state, id);
+			r = object_mark_damaged(state, id);
 	}
 	return r;
 }
@@ -163,15 +163,15 @@ int raw_state_salvage(struct raw_state *state, const struct raw_record *record)
 	if (is_damaged(state, id) && !text && record->type != RAW_DROP)
 		return 0;
 	if (record->type == RAW_SHARE && is_damaged(state, record->from))
-		return raw_state_mark_damaged(state, id);
+		return object_mark_damaged(state, id);
 	if (record->type == RAW_LEAF)
 		r = skip_leaves(state, record);
 	if (r == 0)
 		r = raw_state_replay(state, record, NULL);
 	/* The object may have been made, and filled, in lost records. */
 	if (r == 0 && fresh && raw_mask_has(&state->lost, id))
-		return raw_state_mark_damaged(state, id);
+		return object_mark_damaged(state, id);
 	if (r == -EBADMSG)
-		return id ? raw_state_mark_damaged(state, id) : 0;
+		return id ? object_mark_damaged(state, id) : 0;
 	return r;
 }

@@ -121,7 +121,8 @@ int raw_state_salvage(struct raw_state *state, const struct raw_record *record);
 /* A checkpoint with lost parts has ended. */
 int raw_state_salvaged(struct raw_state *state);
 /* The lost records may have been about these. */
-int raw_state_hurt(struct raw_state *state, const struct raw_mask *mask);
+int raw_state_mark_damaged(struct raw_state *state,
+			   const struct raw_mask *mask);
 
 /*
  * Hand out records that make this state from nothing, in the order they are

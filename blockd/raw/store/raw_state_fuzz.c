@@ -130,7 +130,7 @@ static void fuzz_salvage(const uint8_t *body, size_t size, uint32_t records)
 	(void)raw_batch_read(batch.data, length, SALT, salvage_some, &losing);
 	assert(raw_state_salvaged(state) == 0);
 	assert(raw_state_verify(state, NULL) == 0);
-	assert(raw_state_hurt(state, &mask) == 0);
+	assert(raw_state_mark_damaged(state, &mask) == 0);
 	assert(raw_state_verify(state, NULL) == 0);
 	/* And on, as in a log. */
 	(void)raw_batch_read(batch.data, length, SALT, salvage_some, &losing);
