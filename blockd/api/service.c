@@ -167,10 +167,10 @@ static int list_extents(struct rpc_call *call, const ProtobufCMessage *in,
 	Tributary__V1__ListExtentsReply *reply =
 		(Tributary__V1__ListExtentsReply *)out;
 	const struct service *service = rpc_context(call);
-	auto_loopdev_users struct loopdev_users holds = {0};
+	auto_loopdev_users struct loopdev_users users = {0};
 	struct extent **list = NULL;
 	size_t n = 0;
-	int r = loopdev_users_scan(&holds, err);
+	int r = loopdev_users_scan(&users, err);
 
 	if (r == 0)
 		r = node_list_extents(service->node, request->pool, &list, &n,
@@ -182,7 +182,7 @@ static int list_extents(struct rpc_call *call, const ProtobufCMessage *in,
 		Tributary__V1__Extent *one = rpc_alloc(call, sizeof(*one));
 
 		tributary__v1__extent__init(one);
-		if (service_fill_extent(call, list[i], &holds, one, NULL) == 0)
+		if (service_fill_extent(call, list[i], &users, one, NULL) == 0)
 			reply->extents[reply->n_extents++] = one;
 	}
 	node_put_list(list, n);

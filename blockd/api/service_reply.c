@@ -198,7 +198,7 @@ static void fill_record(struct rpc_call *call, const struct pool_record *pool,
 
 /* What only the pool knows. The extent is in the table, so its pool is. */
 static void fill_place(struct rpc_call *call, struct extent *extent,
-		       const struct loopdev_users *holds,
+		       const struct loopdev_users *users,
 		       Tributary__V1__Extent *out)
 {
 	const struct service *service = rpc_context(call);
@@ -226,13 +226,13 @@ static void fill_place(struct rpc_call *call, struct extent *extent,
 	out->allocated = usage.allocated;
 	out->shared = usage.shared;
 	out->reclaimable = usage.reclaimable;
-	holder = loopdev_users_find(holds, usage.device, usage.inode, false);
+	holder = loopdev_users_find(users, usage.device, usage.inode, false);
 	if (holder && out->export)
 		out->export->local_device = rpc_printf(call, "/dev/%s", holder);
 }
 
 int service_fill_extent(struct rpc_call *call, struct extent *extent,
-			const struct loopdev_users *holds,
+			const struct loopdev_users *users,
 			Tributary__V1__Extent *out, struct error *err)
 {
 	struct extent_record record;
@@ -251,7 +251,7 @@ int service_fill_extent(struct rpc_call *call, struct extent *extent,
 	if (record.state == EXTENT_COPYING)
 		out->copied = copy_job_done_bytes(extent);
 	extent_record_done(&record);
-	fill_place(call, extent, holds, out);
+	fill_place(call, extent, users, out);
 	out->state = rpc_strdup(call, extent->damage ? "damaged" : state);
 	if (extent->damage)
 		out->message = rpc_strdup(call, extent->damage);
@@ -292,11 +292,11 @@ int service_failed(const struct service *service, const char *pool,
 int service_reply_extent(struct rpc_call *call, struct extent *extent,
 			 ProtobufCMessage *out, struct error *err)
 {
-	auto_loopdev_users struct loopdev_users holds = {0};
-	int r = loopdev_users_scan(&holds, err);
+	auto_loopdev_users struct loopdev_users users = {0};
+	int r = loopdev_users_scan(&users, err);
 
 	if (r == 0)
-		r = service_fill_extent(call, extent, &holds,
+		r = service_fill_extent(call, extent, &users,
 					(Tributary__V1__Extent *)out, err);
 	return r < 0 ? service_translate(r, err) : 0;
 }

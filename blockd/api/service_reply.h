@@ -13,12 +13,12 @@ void service_fill_pool(struct rpc_call *call, const struct node_pool_info *info,
 		       Tributary__V1__Pool *out);
 
 /*
- * @holds  the loop devices of this node, one scan for many extents
+ * @users  the loop devices of this node, one scan for many extents
  *
  * -ENOENT when the extent has gone meanwhile, or is not made yet.
  */
 int service_fill_extent(struct rpc_call *call, struct extent *extent,
-			const struct loopdev_users *holds,
+			const struct loopdev_users *users,
 			Tributary__V1__Extent *out, struct error *err);
 
 /* All pools into @ret, an array from the arena. */

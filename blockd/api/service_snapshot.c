@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The calls about holds, snapshots and limits, and those to check and grow a
+ * The calls about users, snapshots and limits, and those to check and grow a
  * pool.
  */
 #include <errno.h>
@@ -11,11 +11,11 @@
 #include "base/log.h"
 #include "blockd/api/service_internal.h"
 #include "blockd/copy/extent_cut.h"
-#include "blockd/copy/hold.h"
+#include "blockd/copy/quiesce.h"
 
 #define RANGES_MAX 4096 /* in one message; proto/blockd.proto */
 
-/* ---- holds ---- */
+/* ---- quiesces ---- */
 
 int service_hold_writes(struct rpc_call *call, const ProtobufCMessage *in,
 			ProtobufCMessage *out, struct error *err)
@@ -23,9 +23,9 @@ int service_hold_writes(struct rpc_call *call, const ProtobufCMessage *in,
 	const Tributary__V1__HoldWritesRequest *request =
 		(const Tributary__V1__HoldWritesRequest *)in;
 	const struct service *service = rpc_context(call);
-	int r = extents_hold(service->node, request->id,
-			     (const char *const *)request->extents,
-			     request->n_extents, request->timeout_ms, err);
+	int r = extents_quiesce(service->node, request->id,
+				(const char *const *)request->extents,
+				request->n_extents, request->timeout_ms, err);
 
 	(void)out; /* has no fields */
 	return r < 0 ? service_translate(r, err) : 0;
@@ -39,8 +39,8 @@ int service_release_writes(struct rpc_call *call, const ProtobufCMessage *in,
 	const struct service *service = rpc_context(call);
 
 	(void)err; /* one that is not there is told by the answer */
-	((Tributary__V1__ReleaseWritesReply *)out)->held = holds_end(
-		service->node->holds, request->id);
+	((Tributary__V1__ReleaseWritesReply *)out)->held = quiesce_end(
+		service->node->quiesces, request->id);
 	return 0;
 }
 
@@ -83,15 +83,15 @@ static int reply_snapshots(struct rpc_call *call, struct extent **made,
 			   size_t n, Tributary__V1__CreateSnapshotsReply *reply,
 			   struct error *err)
 {
-	auto_loopdev_users struct loopdev_users holds = {0};
-	int r = loopdev_users_scan(&holds, err);
+	auto_loopdev_users struct loopdev_users users = {0};
+	int r = loopdev_users_scan(&users, err);
 
 	reply->snapshots = rpc_alloc(call, n * sizeof(*reply->snapshots));
 	for (size_t i = 0; r == 0 && i < n; i++) {
 		Tributary__V1__Extent *one = rpc_alloc(call, sizeof(*one));
 
 		tributary__v1__extent__init(one);
-		r = service_fill_extent(call, made[i], &holds, one, err);
+		r = service_fill_extent(call, made[i], &users, one, err);
 		reply->snapshots[reply->n_snapshots++] = one;
 	}
 	return r;

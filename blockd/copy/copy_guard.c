@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "blockd/copy/hold.h"
+#include "blockd/copy/quiesce.h"
 #include "blockd/extent/node_tables.h"
 
 static bool is_for_local_writer(const struct extent_export *export)
@@ -52,7 +52,7 @@ int copy_guard_find_writer(const struct extent *extent,
 	return 1;
 }
 
-/* A copy byte by byte takes longer than any hold may. */
+/* A copy byte by byte takes longer than any quiesce may. */
 static int check_unwritten(struct extent *extent, struct error *err)
 {
 	const struct extent_export *export = &extent->record.export;
@@ -81,29 +81,30 @@ static int check_unwritten(struct extent *extent, struct error *err)
 	return r;
 }
 
-/* Begin a hold of our own on those that may be written meanwhile. */
-static int hold_own(struct copy_guard *guard,
-		    const enum pool_copy_method *methods, struct error *err)
+/* Begin a quiesce of our own on those that may be written meanwhile. */
+static int quiesce_own(struct copy_guard *guard,
+		       const enum pool_copy_method *methods, struct error *err)
 {
 	const bool alone = guard->n == 1 && methods[0] == POOL_COPY_REFLINK;
 	int r;
 
 	(void)uuid_make(guard->own);
-	r = holds_begin(guard->extents[0]->node->holds, guard->own,
-			guard->extents, guard->n, HOLD_MS_MAX, alone, err);
+	r = quiesce_begin(guard->extents[0]->node->quiesces, guard->own,
+			  guard->extents, guard->n, QUIESCE_MS_MAX, alone, err);
 	if (r == 0)
-		guard->hold = guard->own;
+		guard->quiesce = guard->own;
 	return r;
 }
 
 int copy_guard_begin(struct copy_guard *guard, struct extent *const *extents,
 		     const enum pool_copy_method *methods, size_t n,
-		     const char *hold, struct error *err)
+		     const char *quiesce, struct error *err)
 {
 	bool instant = false;
 	int r = 0;
 
-	*guard = (struct copy_guard){.extents = extents, .n = n, .hold = hold};
+	*guard = (struct copy_guard){
+		.extents = extents, .n = n, .quiesce = quiesce};
 	for (size_t i = 0; r == 0 && i < n; i++) {
 		if (extents[i]->record.kind == EXTENT_KIND_SNAPSHOT)
 			continue;
@@ -114,22 +115,22 @@ int copy_guard_begin(struct copy_guard *guard, struct extent *const *extents,
 	}
 	if (r < 0)
 		return r;
-	if (hold)
-		return holds_check(extents[0]->node->holds, hold, extents, n,
-				   err);
-	return instant ? hold_own(guard, methods, err) : 0;
+	if (quiesce)
+		return quiesce_check(extents[0]->node->quiesces, quiesce,
+				     extents, n, err);
+	return instant ? quiesce_own(guard, methods, err) : 0;
 }
 
 int copy_guard_end(struct copy_guard *guard, struct error *err)
 {
-	struct holds *holds = guard->extents[0]->node->holds;
+	struct quiesces *quiesces = guard->extents[0]->node->quiesces;
 
-	if (!guard->hold)
+	if (!guard->quiesce)
 		return 0;
-	if (guard->hold != guard->own)
-		return holds_check(holds, guard->hold, guard->extents, guard->n,
-				   err);
-	if (!holds_end(holds, guard->own))
+	if (guard->quiesce != guard->own)
+		return quiesce_check(quiesces, guard->quiesce, guard->extents,
+				     guard->n, err);
+	if (!quiesce_end(quiesces, guard->own))
 		return error_set(err, ESTALE,
 				 "the writes could not be held for as long as "
 				 "the copy took");

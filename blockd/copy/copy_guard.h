@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Keeping sources as they are while they are copied. An instant copy is made
- * under a hold (blockd/copy/hold.h). A copy byte by byte is made only of
+ * under a quiesce (blockd/copy/quiesce.h). A copy byte by byte is made only of
  * sources without a writer, and none gets one while it lasts
  * (blockd/copy/copy_job.h).
  */
@@ -19,7 +19,7 @@
 struct copy_guard {
 	struct extent *const *extents; /* borrowed */
 	size_t n;
-	const char *hold; /* borrowed, or @own, or NULL: none is needed */
+	const char *quiesce; /* borrowed, or @own, or NULL: none is needed */
 	char own[UUID_TEXT_SIZE];
 };
 
@@ -27,14 +27,14 @@ struct copy_guard {
  * Begin to guard @extents, whose op locks are held until copy_guard_end().
  *
  * @methods  how each will be copied
- * @hold     one that is there; NULL: begin one where it is needed
+ * @quiesce     one that is there; NULL: begin one where it is needed
  *
- * -ESTALE: that hold does not have them; -EBUSY: a writer that a hold does not
- * reach; -ETIMEDOUT: writes under way did not end.
+ * -ESTALE: that quiesce does not have them; -EBUSY: a writer that a quiesce
+ * does not reach; -ETIMEDOUT: writes under way did not end.
  */
 int copy_guard_begin(struct copy_guard *guard, struct extent *const *extents,
 		     const enum pool_copy_method *methods, size_t n,
-		     const char *hold, struct error *err);
+		     const char *quiesce, struct error *err);
 
 /* -ESTALE: it did not last until now. */
 int copy_guard_end(struct copy_guard *guard, struct error *err);

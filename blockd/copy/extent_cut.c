@@ -11,7 +11,7 @@
 #include "blockd/copy/copy_guard.h"
 #include "blockd/copy/copy_job.h"
 #include "blockd/copy/cut_intent.h"
-#include "blockd/copy/hold.h"
+#include "blockd/copy/quiesce.h"
 #include "blockd/extent/extent_internal.h"
 
 /* One snapshot; all of a cut are sorted by the names of their origins. */
@@ -438,24 +438,25 @@ int extents_cut(struct node *node, const struct cut_request *request,
 	return r;
 }
 
-/* ---- hold ---- */
+/* ---- quiesce ---- */
 
-int extents_hold(struct node *node, const char *id, const char *const *names,
-		 size_t n, unsigned timeout_ms, struct error *err)
+int extents_quiesce(struct node *node, const char *id, const char *const *names,
+		    size_t n, unsigned timeout_ms, struct error *err)
 {
-	struct extent *extents[HOLD_EXTENTS_MAX] = {0};
-	const char *sorted[HOLD_EXTENTS_MAX];
+	struct extent *extents[QUIESCE_EXTENTS_MAX] = {0};
+	const char *sorted[QUIESCE_EXTENTS_MAX];
 	int r = check_uuid(id, err);
 
 	if (r < 0)
 		return r;
-	if (n < 1 || n > HOLD_EXTENTS_MAX)
+	if (n < 1 || n > QUIESCE_EXTENTS_MAX)
 		return error_set(err, EINVAL,
-				 "a hold is of 1 to %d extents, not %zu",
-				 HOLD_EXTENTS_MAX, n);
-	if (timeout_ms < 1 || timeout_ms > HOLD_MS_MAX)
-		return error_set(err, EINVAL, "a hold lasts 1 to %d ms, not %u",
-				 HOLD_MS_MAX, timeout_ms);
+				 "a quiesce is of 1 to %d extents, not %zu",
+				 QUIESCE_EXTENTS_MAX, n);
+	if (timeout_ms < 1 || timeout_ms > QUIESCE_MS_MAX)
+		return error_set(err, EINVAL,
+				 "a quiesce lasts 1 to %d ms, not %u",
+				 QUIESCE_MS_MAX, timeout_ms);
 	memcpy(sorted, names, n * sizeof(sorted[0]));
 	r = check_distinct("extent", sorted, n, err);
 	for (size_t i = 0; r == 0 && i < n; i++)
@@ -463,8 +464,8 @@ int extents_hold(struct node *node, const char *id, const char *const *names,
 	if (r == 0)
 		r = extents_begin(extents, n, err);
 	if (r == 0) {
-		r = holds_begin(node->holds, id, extents, n, timeout_ms, false,
-				err);
+		r = quiesce_begin(node->quiesces, id, extents, n, timeout_ms,
+				  false, err);
 		extents_end(extents, n);
 	}
 	put_all(extents, n);

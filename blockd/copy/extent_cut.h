@@ -20,8 +20,9 @@ struct snapshot_request {
 };
 
 struct cut_request {
-	const char *cut;  /* UUID of the instant */
-	const char *hold; /* blockd/copy/hold.h; "" or NULL: one of its own */
+	const char *cut; /* UUID of the instant */
+	const char
+		*hold; /* blockd/copy/quiesce.h; "" or NULL: one of its own */
 	const struct snapshot_request *snapshots;
 	size_t n;
 };
@@ -34,18 +35,18 @@ struct cut_request {
  * @ret  @n references, in the order of the request
  *
  * -EINVAL: the request. -ENOENT, -EIO, -EBUSY: an extent. -ESTALE: its id, or
- * the hold, or a cut that is there in part. -EEXIST: a name. -ENOSPC.
+ * the quiesce, or a cut that is there in part. -EEXIST: a name. -ENOSPC.
  * -EOPNOTSUPP: the pool can't.
  */
 int extents_cut(struct node *node, const struct cut_request *request,
 		struct extent **ret, struct error *err);
 
 /*
- * Hold the writes of extents by name (blockd/copy/hold.h). -ENOENT and its
- * like: one of them; and the errors of holds_begin().
+ * Hold the writes of extents by name (blockd/copy/quiesce.h). -ENOENT and its
+ * like: one of them; and the errors of quiesce_begin().
  */
-int extents_hold(struct node *node, const char *id, const char *const *names,
-		 size_t n, unsigned timeout_ms, struct error *err);
+int extents_quiesce(struct node *node, const char *id, const char *const *names,
+		    size_t n, unsigned timeout_ms, struct error *err);
 
 /*
  * The content of an extent becomes that of a snapshot of it; where that is

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Cuts, and holds they are made under. */
+/* Cuts, and quiesces they are made under. */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -13,7 +13,7 @@
 
 #include "base/size.h"
 #include "blockd/copy/cut_intent.h"
-#include "blockd/copy/hold.h"
+#include "blockd/copy/quiesce.h"
 #include "blockd/dir/pool_dir_internal.h"
 #include "blockd/testkit/cut_kit.h"
 
@@ -248,11 +248,11 @@ static void says_what_its_snapshots_keep(void **state)
 	assert_true(pool.sharing.reclaimable == 0);
 }
 
-/* ---- holds ---- */
+/* ---- quiesces ---- */
 
-static int hold(struct kit *k, const char *name, unsigned ms)
+static int quiesce(struct kit *k, const char *name, unsigned ms)
 {
-	return extents_hold(k->node, HOLD, &name, 1, ms, NULL);
+	return extents_quiesce(k->node, HOLD, &name, 1, ms, NULL);
 }
 
 static void cuts_under_a_hold_that_lasts(void **state)
@@ -262,17 +262,17 @@ static void cuts_under_a_hold_that_lasts(void **state)
 
 	kit_create(k, "x");
 	kit_create(k, "y");
-	assert_int_equal(hold(k, "x", 10001), -EINVAL);
-	assert_int_equal(hold(k, "z", 1000), -ENOENT);
+	assert_int_equal(quiesce(k, "x", 10001), -EINVAL);
+	assert_int_equal(quiesce(k, "z", 1000), -ENOENT);
 	assert_int_equal(kit_cut(k, CUT, HOLD, both, 2, &err), -ESTALE);
-	assert_int_equal(hold(k, "x", 10000), 0);
-	assert_int_equal(hold(k, "x", 10000), 0); /* again */
-	assert_int_equal(hold(k, "y", 10000), -EEXIST);
+	assert_int_equal(quiesce(k, "x", 10000), 0);
+	assert_int_equal(quiesce(k, "x", 10000), 0); /* again */
+	assert_int_equal(quiesce(k, "y", 10000), -EEXIST);
 	assert_int_equal(kit_cut(k, CUT, HOLD, both, 2, &err), -ESTALE);
 	assert_int_equal(kit_cut(k, CUT, HOLD, &both[1], 1, &err), 0);
-	assert_true(holds_end(k->node->holds, HOLD));
-	assert_false(holds_end(k->node->holds, HOLD));
-	assert_int_equal(hold(k, "x", 10000), -ESTALE);
+	assert_true(quiesce_end(k->node->quiesces, HOLD));
+	assert_false(quiesce_end(k->node->quiesces, HOLD));
+	assert_int_equal(quiesce(k, "x", 10000), -ESTALE);
 }
 
 static void leaves_nothing_of_a_cut_whose_hold_lapsed(void **state)
@@ -284,14 +284,14 @@ static void leaves_nothing_of_a_cut_whose_hold_lapsed(void **state)
 	kit_create(k, "x");
 	x = kit_find(k, "x");
 	kit_copy_takes_ms = 200;
-	assert_int_equal(hold(k, "x", 100), 0);
+	assert_int_equal(quiesce(k, "x", 100), 0);
 	assert_int_equal(kit_cut(k, CUT, HOLD, &both[1], 1, &err), -ESTALE);
-	while (gate_is_held(&x->gate))
+	while (gate_is_closed(&x->gate))
 		kit_pause_ms(1);
 	extent_unref(x);
 	assert_false(kit_is_there(k, "s-x"));
 	assert_true(kit_reserved(k) == 4 * MIB);
-	assert_false(holds_end(k->node->holds, HOLD));
+	assert_false(quiesce_end(k->node->quiesces, HOLD));
 	kit_restart(k);
 	assert_false(kit_is_there(k, "s-x"));
 }

@@ -11,7 +11,7 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
-#include "blockd/copy/hold.h"
+#include "blockd/copy/quiesce.h"
 #include "blockd/export/lun_table.h"
 #include "blockd/local/loopdev_users.h"
 #include "target/export/initiators.h"
@@ -240,26 +240,26 @@ static int check_not_held(struct exports *exports, struct extent *extent,
 {
 	const char *name = extent->record.name, *holder;
 	auto_close int fd = -1;
-	struct loopdev_users holds;
+	struct loopdev_users users;
 	int r = export_open_data(extent, &fd, err);
 
 	if (r == -ENOENT)
 		return 0;
 	if (r == 0)
-		r = loopdev_users_scan(&holds, err);
+		r = loopdev_users_scan(&users, err);
 	if (r < 0)
 		return r;
-	r = loopdev_users_check(&holds, fd, writers, &holder);
+	r = loopdev_users_check(&users, fd, writers, &holder);
 	if (r == -EAGAIN && fenced &&
 	    target_export_connections(exports->target, name) > 0) {
 		(void)unserve(exports, extent, 0, NULL); /* never fails */
-		r = loopdev_users_check(&holds, fd, writers, &holder);
+		r = loopdev_users_check(&users, fd, writers, &holder);
 		if (r < 0)
 			(void)restore(exports, extent); /* it is logged */
 	}
 	if (r < 0)
 		r = refuse_held(r, extent, holder, what, err);
-	loopdev_users_done(&holds);
+	loopdev_users_done(&users);
 	return r;
 }
 
@@ -346,8 +346,8 @@ static int check_writable(struct extent *extent,
 				 "'%s' is a snapshot: it can only be exported "
 				 "read-only",
 				 extent->record.name);
-	/* A local device that comes now would write past the hold. */
-	if (request->n_initiators == 0 && gate_is_held(&extent->gate))
+	/* A local device that comes now would write past the quiesce. */
+	if (request->n_initiators == 0 && gate_is_closed(&extent->gate))
 		return error_set(err, EAGAIN,
 				 "the writes of extent '%s' are held for a "
 				 "moment: repeat this",
@@ -616,7 +616,7 @@ void exports_let_go(struct exports *exports)
 
 	if (!exports)
 		return;
-	holds_end_all(exports->node->holds);
+	quiesces_end(exports->node->quiesces);
 	if (node_list_extents(exports->node, NULL, &list, &n, NULL) < 0)
 		return; /* no memory: what waits ends by itself */
 	for (size_t i = 0; i < n; i++)

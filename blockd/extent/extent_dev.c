@@ -48,7 +48,7 @@ static void change_end(struct extent_dev *d)
 	struct gate *gate = d->gate;
 
 	if (atomic_fetch_sub(&d->changing, 1) == 1 &&
-	    unlikely(atomic_load(&gate->busy) & GATE_HELD)) {
+	    unlikely(atomic_load(&gate->busy) & GATE_CLOSED)) {
 		pthread_mutex_lock(&gate->lock);
 		pthread_cond_broadcast(&gate->quiet);
 		pthread_mutex_unlock(&gate->lock);
@@ -170,9 +170,9 @@ static void io_pass_gate(struct extent_io *io)
 
 	if (io_changes(io)) {
 		pthread_mutex_lock(&gate->lock);
-		waits = gate->holds > 0;
+		waits = gate->closed > 0;
 		if (waits)
-			TAILQ_INSERT_TAIL(&d->held, io, in_queue);
+			TAILQ_INSERT_TAIL(&d->stopped, io, in_queue);
 		else
 			atomic_fetch_add(&d->changing, 1);
 		pthread_mutex_unlock(&gate->lock);
@@ -214,7 +214,7 @@ static void timer_start(struct extent_dev *d, uint64_t at_ns)
 			 ms < TIMER_MAX_MS ? (unsigned)ms : TIMER_MAX_MS);
 }
 
-/* The gate is busy: by the limits first, then by the holds. */
+/* The gate is busy: by the limits first, then because it is closed. */
 static void io_admit(struct extent_io *io)
 {
 	struct extent_dev *d = io->dev;
@@ -274,7 +274,7 @@ static void timer_done(struct op *op, int res)
 	}
 }
 
-/* The holds have ended, or the limits changed. */
+/* The quiesces have ended, or the limits changed. */
 static void wake_run(struct loop_message *message)
 {
 	struct extent_dev *d = container_of(message, struct extent_dev, wake);
@@ -289,8 +289,8 @@ static void wake_run(struct loop_message *message)
 	TAILQ_INIT(&go);
 	pthread_mutex_lock(&gate->lock);
 	d->posted = false;
-	if (!gate->holds)
-		TAILQ_CONCAT(&go, &d->held, in_queue);
+	if (!gate->closed)
+		TAILQ_CONCAT(&go, &d->stopped, in_queue);
 	TAILQ_FOREACH (io, &go, in_queue)
 		atomic_fetch_add(&d->changing, 1);
 	pthread_mutex_unlock(&gate->lock);
@@ -304,7 +304,7 @@ static void wake_run(struct loop_message *message)
 
 void extent_dev_wake(struct extent_dev *d)
 {
-	if (d->posted || (TAILQ_EMPTY(&d->held) && TAILQ_EMPTY(&d->late)))
+	if (d->posted || (TAILQ_EMPTY(&d->stopped) && TAILQ_EMPTY(&d->late)))
 		return;
 	d->posted = true;
 	loop_post(d->dev.loop, &d->wake);
@@ -390,7 +390,7 @@ static void dev_close(struct blockdev *dev)
 
 	assert(!d->timer_runs);
 	pthread_mutex_lock(&gate->lock);
-	assert(TAILQ_EMPTY(&d->held) && TAILQ_EMPTY(&d->late));
+	assert(TAILQ_EMPTY(&d->stopped) && TAILQ_EMPTY(&d->late));
 	LIST_REMOVE(d, in_gate);
 	d->closed = true;
 	posted = d->posted;
@@ -445,7 +445,7 @@ int extent_dev_new(struct gate *gate, struct blockdev *medium,
 	d->wake.run = wake_run;
 	d->timer.op.done = timer_done;
 	TAILQ_INIT(&d->free);
-	TAILQ_INIT(&d->held);
+	TAILQ_INIT(&d->stopped);
 	TAILQ_INIT(&d->late);
 	for (size_t i = 0; i < EXTENT_DEV_REQUESTS; i++)
 		io_init(d, &d->ios[i]);

@@ -86,10 +86,10 @@ struct extent_dev {
 	atomic_uint changing;      /* changes at the medium */
 	struct extent_io_queue free;
 	/* Guarded by the gate's lock: */
-	struct extent_io_queue held; /* until the gate opens */
-	struct extent_io_queue late; /* until their time, in its order */
-	unsigned generation;         /* of the limits that @late goes by */
-	bool posted;                 /* @wake is on its way */
+	struct extent_io_queue stopped; /* until the gate opens */
+	struct extent_io_queue late;    /* until their time, in its order */
+	unsigned generation;            /* of the limits that @late goes by */
+	bool posted;                    /* @wake is on its way */
 	LIST_ENTRY(extent_dev) in_gate;
 	/* The loop's. The timer runs only while something is late. */
 	bool closed; /* freed when @wake arrives */

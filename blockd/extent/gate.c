@@ -34,8 +34,8 @@ static void set_busy(struct gate *gate)
 {
 	unsigned busy = 0;
 
-	if (gate->holds)
-		busy |= GATE_HELD;
+	if (gate->closed)
+		busy |= GATE_CLOSED;
 	if (limit_is_set(&gate->limit))
 		busy |= GATE_LIMITED;
 	atomic_store(&gate->busy, busy);
@@ -76,19 +76,19 @@ static int wait_quiet(struct gate *gate, int64_t until_ms)
 
 static void release(struct gate *gate)
 {
-	assert(gate->holds);
-	if (--gate->holds)
+	assert(gate->closed);
+	if (--gate->closed)
 		return;
 	set_busy(gate);
 	wake_all(gate);
 }
 
-int gate_hold(struct gate *gate, int64_t until_ms)
+int gate_close(struct gate *gate, int64_t until_ms)
 {
 	int r;
 
 	pthread_mutex_lock(&gate->lock);
-	gate->holds++;
+	gate->closed++;
 	set_busy(gate);
 	r = wait_quiet(gate, until_ms);
 	if (r < 0)
@@ -97,7 +97,7 @@ int gate_hold(struct gate *gate, int64_t until_ms)
 	return r;
 }
 
-void gate_release(struct gate *gate)
+void gate_open(struct gate *gate)
 {
 	pthread_mutex_lock(&gate->lock);
 	release(gate);

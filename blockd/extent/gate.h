@@ -3,7 +3,7 @@
  * The gate before the data of an extent: all its open devices
  * (blockd/extent/extent_dev.h), on whichever loops, go through one gate. It can
  *
- * - hold what changes the data (write, discard, write-zeroes; a flush and
+ * - stop what changes the data (write, discard, write-zeroes; a flush and
  *   reads go through), so that a snapshot is of one instant;
  * - limit operations and bytes a second (blockd/extent/limit.h), over all
  * devices together.
@@ -28,7 +28,7 @@
 struct extent_dev;
 
 enum gate_busy {
-	GATE_HELD = 1 << 0,
+	GATE_CLOSED = 1 << 0,
 	GATE_LIMITED = 1 << 1,
 };
 
@@ -36,7 +36,7 @@ struct gate {
 	atomic_uint busy;     /* enum gate_busy; changed under the lock */
 	pthread_mutex_t lock; /* guards the rest, and the queues of devices */
 	pthread_cond_t quiet; /* a device has nothing under way any more */
-	unsigned holds;
+	unsigned closed;
 	unsigned bypasses;
 	unsigned generation; /* of the limits */
 	struct limit limit;
@@ -49,17 +49,17 @@ void gate_done(struct gate *gate);
 
 /*
  * Let nothing change the data from here on; returns when all requests under way
- * are done. Holds nest. Not from a loop.
+ * are done. Closes nest. Not from a loop.
  *
- * @until_ms  clock_ms() at which to give up: -ETIMEDOUT, and nothing is held
+ * @until_ms  clock_ms() at which to give up: -ETIMEDOUT, and the gate is open
  */
-int gate_hold(struct gate *gate, int64_t until_ms);
+int gate_close(struct gate *gate, int64_t until_ms);
 /* Let waiting requests go on, each on its own loop. */
-void gate_release(struct gate *gate);
+void gate_open(struct gate *gate);
 
-static inline bool gate_is_held(struct gate *gate)
+static inline bool gate_is_closed(struct gate *gate)
 {
-	return atomic_load(&gate->busy) & GATE_HELD;
+	return atomic_load(&gate->busy) & GATE_CLOSED;
 }
 
 /* What waits by the old limits is queued anew by these. */

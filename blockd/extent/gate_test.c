@@ -271,7 +271,7 @@ static void keep(struct side *side, bool keeps)
 	(void)loop_call(side->loop, look_again, side->fake);
 }
 
-/* ---- holds ---- */
+/* ---- quiesces ---- */
 
 static void holds_what_changes_the_data_and_nothing_else(void **state)
 {
@@ -279,8 +279,8 @@ static void holds_what_changes_the_data_and_nothing_else(void **state)
 	struct side *side = &k->sides[0];
 	struct request write, discard, read, flush, later;
 
-	assert_int_equal(gate_hold(&k->gate, clock_ms() + 20000), 0);
-	assert_true(gate_is_held(&k->gate));
+	assert_int_equal(gate_close(&k->gate, clock_ms() + 20000), 0);
+	assert_true(gate_is_closed(&k->gate));
 	begin(&write, side, start_write);
 	begin(&discard, side, start_discard);
 	begin(&read, side, start_read);
@@ -290,10 +290,10 @@ static void holds_what_changes_the_data_and_nothing_else(void **state)
 	settle(side);
 	assert_int_equal(atomic_load(&side->fake->writes), 0);
 	assert_false(atomic_load(&write.done));
-	gate_release(&k->gate);
+	gate_open(&k->gate);
 	wait_done(&write);
 	wait_done(&discard);
-	assert_false(gate_is_held(&k->gate));
+	assert_false(gate_is_closed(&k->gate));
 	begin(&later, side, start_write);
 	wait_done(&later);
 }
@@ -306,16 +306,16 @@ static void waits_for_what_is_under_way_and_gives_up_in_time(void **state)
 
 	keep(side, true);
 	begin(&one, side, start_write);
-	assert_int_equal(gate_hold(&k->gate, clock_ms() + 20), -ETIMEDOUT);
-	assert_false(gate_is_held(&k->gate));
+	assert_int_equal(gate_close(&k->gate, clock_ms() + 20), -ETIMEDOUT);
+	assert_false(gate_is_closed(&k->gate));
 	begin(&other, side, start_write);
 	settle(side);
 	assert_int_equal(atomic_load(&side->fake->writes), 2);
 	keep(side, false);
-	assert_int_equal(gate_hold(&k->gate, clock_ms() + 20000), 0);
+	assert_int_equal(gate_close(&k->gate, clock_ms() + 20000), 0);
 	wait_done(&one);
 	wait_done(&other);
-	gate_release(&k->gate);
+	gate_open(&k->gate);
 }
 
 static void goes_on_when_the_last_of_two_holds_ends(void **state)
@@ -323,13 +323,13 @@ static void goes_on_when_the_last_of_two_holds_ends(void **state)
 	struct kit *k = *state;
 	struct request write;
 
-	assert_int_equal(gate_hold(&k->gate, clock_ms() + 20000), 0);
-	assert_int_equal(gate_hold(&k->gate, clock_ms() + 20000), 0);
+	assert_int_equal(gate_close(&k->gate, clock_ms() + 20000), 0);
+	assert_int_equal(gate_close(&k->gate, clock_ms() + 20000), 0);
 	begin(&write, &k->sides[0], start_write);
-	gate_release(&k->gate);
+	gate_open(&k->gate);
 	settle(&k->sides[0]);
 	assert_false(atomic_load(&write.done));
-	gate_release(&k->gate);
+	gate_open(&k->gate);
 	wait_done(&write);
 }
 
@@ -405,7 +405,7 @@ static void nothing_is_under_way_while_it_holds(void **state)
 	for (unsigned i = 0; i < 200; i++) {
 		unsigned then;
 
-		assert_int_equal(gate_hold(&k->gate, clock_ms() + 20000), 0);
+		assert_int_equal(gate_close(&k->gate, clock_ms() + 20000), 0);
 		then = begun(k);
 		for (size_t j = 0; j < array_size(k->sides); j++) {
 			assert_int_equal(
@@ -414,7 +414,7 @@ static void nothing_is_under_way_while_it_holds(void **state)
 				settle(&k->sides[j]);
 		}
 		assert_int_equal(begun(k), then);
-		gate_release(&k->gate);
+		gate_open(&k->gate);
 		before = then;
 	}
 	stop_writers(k, writers);
@@ -485,11 +485,11 @@ static void a_limit_does_not_break_a_hold(void **state)
 	begin(&one, &k->sides[0], start_write);
 	wait_done(&one);
 	begin(&two, &k->sides[0], start_write);
-	assert_int_equal(gate_hold(&k->gate, clock_ms() + 20000), 0);
+	assert_int_equal(gate_close(&k->gate, clock_ms() + 20000), 0);
 	limit(k, 0);
 	settle(&k->sides[0]);
 	assert_false(atomic_load(&two.done));
-	gate_release(&k->gate);
+	gate_open(&k->gate);
 	wait_done(&two);
 }
 
@@ -501,12 +501,12 @@ static void limits_come_and_go_under_writers(void **state)
 	start_writers(k, writers);
 	for (unsigned i = 0; i < 50; i++) {
 		limit(k, i % 2 ? 0 : 1000 + i);
-		assert_int_equal(gate_hold(&k->gate, clock_ms() + 20000), 0);
+		assert_int_equal(gate_close(&k->gate, clock_ms() + 20000), 0);
 		assert_int_equal(
 			atomic_load(&k->sides[0].fake->under_way) +
 				atomic_load(&k->sides[1].fake->under_way),
 			0);
-		gate_release(&k->gate);
+		gate_open(&k->gate);
 	}
 	limit(k, 0);
 	stop_writers(k, writers);

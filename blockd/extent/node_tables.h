@@ -102,7 +102,7 @@ struct node {
 	struct extent_users users; /* set before the first call */
 	/* Media that may have come or gone are looked at; node_watch.h. */
 	void (*look_again)(struct node *node);
-	struct holds *holds;             /* owned */
+	struct quiesces *quiesces;       /* owned */
 	struct cut_intents *cut_intents; /* owned */
 	/* Owned; NULL: node_watch.h was not started. Any thread looks. */
 	_Atomic(struct node_watch *) watch;

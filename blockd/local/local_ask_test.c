@@ -79,7 +79,7 @@ static const struct loopdev_users silent = {
 };
 static const struct loopdev_users none;
 
-static int check(const struct loopdev_users *holds, const char *path,
+static int check(const struct loopdev_users *users, const char *path,
 		 bool writers)
 {
 	auto_close int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -87,7 +87,7 @@ static int check(const struct loopdev_users *holds, const char *path,
 	int r;
 
 	assert_true(fd >= 0);
-	r = loopdev_users_check(holds, fd, writers, &holder);
+	r = loopdev_users_check(users, fd, writers, &holder);
 	if (r < 0)
 		assert_string_equal(holder, "loop7");
 	return r;
@@ -123,20 +123,20 @@ static void a_device_that_holds_another_file_is_no_holder(void **state)
 {
 	char path[] = "/tmp/local_ask_test.XXXXXX";
 	int fd = mkostemp(path, O_CLOEXEC);
-	struct loopdev_user hold = {.name = "loop7"};
-	const struct loopdev_users holds = {.items = &hold, .count = 1};
+	struct loopdev_user user = {.name = "loop7"};
+	const struct loopdev_users users = {.items = &user, .count = 1};
 	struct stat st;
 
 	(void)state;
 	assert_int_equal(fstat(fd, &st), 0);
-	hold.device = st.st_dev;
-	hold.inode = st.st_ino;
-	assert_int_equal(check(&holds, path, false), -EBUSY);
-	hold.read_only = true;
-	assert_int_equal(check(&holds, path, false), -EBUSY);
-	assert_int_equal(check(&holds, path, true), 0);
-	hold.inode++;
-	assert_int_equal(check(&holds, path, false), 0);
+	user.device = st.st_dev;
+	user.inode = st.st_ino;
+	assert_int_equal(check(&users, path, false), -EBUSY);
+	user.read_only = true;
+	assert_int_equal(check(&users, path, false), -EBUSY);
+	assert_int_equal(check(&users, path, true), 0);
+	user.inode++;
+	assert_int_equal(check(&users, path, false), 0);
 	fd_close(fd);
 	(void)unlink(path);
 }

@@ -137,7 +137,7 @@ static void device_ask(struct device *d, uint64_t binding)
 }
 
 /*
- * Ask a bound device which file it holds, unless that is known, or asked
+ * Ask a bound device which file it users, unless that is known, or asked
  * already.
  */
 static void device_look(struct device *d)
@@ -233,34 +233,34 @@ static void forget_gone(void)
 
 /* ---- the list ---- */
 
-static int loopdev_users_fill(struct loopdev_users *holds, struct error *err)
+static int loopdev_users_fill(struct loopdev_users *users, struct error *err)
 {
 	const struct device *d;
 	size_t n = 0;
 
 	LIST_FOREACH (d, &devices, entry)
 		n++;
-	holds->items = calloc(n + 1, sizeof(*holds->items));
-	if (!holds->items)
+	users->items = calloc(n + 1, sizeof(*users->items));
+	if (!users->items)
 		return error_set(err, ENOMEM, "out of memory");
 	LIST_FOREACH (d, &devices, entry) {
-		struct loopdev_user *hold = &holds->items[holds->count];
+		struct loopdev_user *user = &users->items[users->count];
 
 		if (!d->seen || !(d->answer.error || d->answer.bound))
 			continue;
-		memcpy(hold->name, d->name, sizeof(hold->name));
-		hold->silent = d->answer.error;
-		hold->device = d->answer.device;
-		hold->inode = d->answer.inode;
-		hold->read_only = d->answer.read_only;
-		holds->count++;
+		memcpy(user->name, d->name, sizeof(user->name));
+		user->silent = d->answer.error;
+		user->device = d->answer.device;
+		user->inode = d->answer.inode;
+		user->read_only = d->answer.read_only;
+		users->count++;
 	}
 	return 0;
 }
 
 int loopdev_users_scan(struct loopdev_users *ret, struct error *err)
 {
-	struct loopdev_users holds = {0};
+	struct loopdev_users users = {0};
 	int r;
 
 	(void)pthread_mutex_lock(&lock);
@@ -268,31 +268,31 @@ int loopdev_users_scan(struct loopdev_users *ret, struct error *err)
 	r = devices_look(err);
 	if (r == 0) {
 		hear_all();
-		r = loopdev_users_fill(&holds, err);
+		r = loopdev_users_fill(&users, err);
 		forget_gone();
 		helpers_reap();
 	}
 	(void)pthread_mutex_unlock(&lock);
 	if (r == 0)
-		*ret = holds;
+		*ret = users;
 	return r;
 }
 
-void loopdev_users_done(struct loopdev_users *holds)
+void loopdev_users_done(struct loopdev_users *users)
 {
-	free(holds->items);
-	*holds = (struct loopdev_users){0};
+	free(users->items);
+	*users = (struct loopdev_users){0};
 }
 
-const char *loopdev_users_find(const struct loopdev_users *holds,
+const char *loopdev_users_find(const struct loopdev_users *users,
 			       uint64_t device, uint64_t inode, bool writers)
 {
-	for (size_t i = 0; i < holds->count; i++) {
-		const struct loopdev_user *hold = &holds->items[i];
+	for (size_t i = 0; i < users->count; i++) {
+		const struct loopdev_user *user = &users->items[i];
 
-		if (!hold->silent && hold->device == device &&
-		    hold->inode == inode && !(writers && hold->read_only))
-			return hold->name;
+		if (!user->silent && user->device == device &&
+		    user->inode == inode && !(writers && user->read_only))
+			return user->name;
 	}
 	return NULL;
 }
@@ -316,7 +316,7 @@ static bool is_open_here_only(int fd, bool writers)
 	return loopdev_user_lease(fd, writers ? F_RDLCK : F_WRLCK) == 0;
 }
 
-int loopdev_users_check(const struct loopdev_users *holds, int fd, bool writers,
+int loopdev_users_check(const struct loopdev_users *users, int fd, bool writers,
 			const char **ret_holder)
 {
 	const struct loopdev_user *silent = NULL;
@@ -326,13 +326,13 @@ int loopdev_users_check(const struct loopdev_users *holds, int fd, bool writers,
 	*ret_holder = "?";
 	if (fstat(fd, &st) < 0)
 		return -EAGAIN;
-	holder = loopdev_users_find(holds, st.st_dev, st.st_ino, writers);
+	holder = loopdev_users_find(users, st.st_dev, st.st_ino, writers);
 	if (holder) {
 		*ret_holder = holder;
 		return -EBUSY;
 	}
-	for (size_t i = 0; i < holds->count && !silent; i++)
-		silent = holds->items[i].silent ? &holds->items[i] : NULL;
+	for (size_t i = 0; i < users->count && !silent; i++)
+		silent = users->items[i].silent ? &users->items[i] : NULL;
 	if (!silent || is_open_here_only(fd, writers))
 		return 0;
 	*ret_holder = silent->name;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The loop devices of this machine, and the files that they hold. The kernel's
+ * The loop devices of this machine, and the files that they user. The kernel's
  * table is one for all mount namespaces, and a file is known by device and
  * inode. So a file that was renamed or deleted, or bound in another namespace,
  * is found.
@@ -51,7 +51,7 @@ int loopdev_user_lease(int fd, int type);
 
 /* All that are bound now. A kernel without loop devices has none. */
 int loopdev_users_scan(struct loopdev_users *ret, struct error *err);
-void loopdev_users_done(struct loopdev_users *holds);
+void loopdev_users_done(struct loopdev_users *users);
 
 /*
  * Name of a device that is known to hold the file, borrowed; NULL: none is.
@@ -59,7 +59,7 @@ void loopdev_users_done(struct loopdev_users *holds);
  *
  * @writers  only one that may write to it
  */
-const char *loopdev_users_find(const struct loopdev_users *holds,
+const char *loopdev_users_find(const struct loopdev_users *users,
 			       uint64_t device, uint64_t inode, bool writers);
 
 /*
@@ -71,7 +71,7 @@ const char *loopdev_users_find(const struct loopdev_users *holds,
  * Returns 0: none does; -EBUSY: one does; -EAGAIN: one that is silent may:
  * somebody, perhaps this process, has the file open besides @fd.
  */
-int loopdev_users_check(const struct loopdev_users *holds, int fd, bool writers,
+int loopdev_users_check(const struct loopdev_users *users, int fd, bool writers,
 			const char **ret_holder);
 
 #endif

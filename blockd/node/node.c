@@ -11,7 +11,7 @@
 #include "base/file.h"
 #include "blockd/copy/copy_job.h"
 #include "blockd/copy/cut_intent.h"
-#include "blockd/copy/hold.h"
+#include "blockd/copy/quiesce.h"
 #include "blockd/node/node_internal.h"
 #include "blockd/node/node_watch.h"
 #include "blockd/pool/lock_file.h"
@@ -61,7 +61,7 @@ int node_new(const struct node_options *options, struct node **ret,
 	TAILQ_INIT(&node->list);
 	r = open_state(node, options->state_dir, err);
 	if (r == 0)
-		r = holds_new(options->state_dir, &node->holds, err);
+		r = quiesces_new(options->state_dir, &node->quiesces, err);
 	if (r == 0)
 		r = cut_intents_new(options->state_dir, &node->cut_intents,
 				    err);
@@ -81,7 +81,7 @@ void node_free(struct node *node)
 
 	if (!node)
 		return;
-	holds_free(node->holds);
+	quiesces_free(node->quiesces);
 	copy_job_stop_all(node);
 	for (size_t i = 0; i < NODE_BUCKETS; i++)
 		while ((extent = LIST_FIRST(&node->buckets[i])))

@@ -40,17 +40,17 @@ bool raw_medium_read_only(int fd)
 /* A loop device over a file can't be told by opening the file. */
 static int check_no_loop(int fd, const char *path, struct error *err)
 {
-	struct loopdev_users holds;
+	struct loopdev_users users;
 	const char *holder;
 	struct stat st;
 	int r;
 
 	if (fstat(fd, &st) < 0 || S_ISBLK(st.st_mode))
 		return 0; /* O_EXCL has told */
-	r = loopdev_users_scan(&holds, err);
+	r = loopdev_users_scan(&users, err);
 	if (r < 0)
 		return r;
-	r = loopdev_users_check(&holds, fd, false, &holder);
+	r = loopdev_users_check(&users, fd, false, &holder);
 	if (r == -EBUSY)
 		r = error_set(err, EBUSY, "'%s' is in use by /dev/%s", path,
 			      holder);
@@ -59,7 +59,7 @@ static int check_no_loop(int fd, const char *path, struct error *err)
 			      "'%s' is open elsewhere, and /dev/%s does not "
 			      "say which file it holds",
 			      path, holder);
-	loopdev_users_done(&holds);
+	loopdev_users_done(&users);
 	return r;
 }
 

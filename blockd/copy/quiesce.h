@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Quiesces: named sets of extents whose content stays as it is for a moment.
+ * Each has a time limit, after which it lapses by itself and the writes go on.
+ * A cut under a quiesce asks afterwards whether the quiesce lasted.
+ *
+ * The gates of the extents stop the writes that come through blockd. A file
+ * system that is mounted on a loop device over an extent's data file is frozen
+ * (blockd/local/freeze.h).
+ *
+ * Any thread; a function may wait for as long as the quiesce may last.
+ */
+#ifndef BLOCKD_QUIESCE_H
+#define BLOCKD_QUIESCE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/error.h"
+
+struct extent;
+struct quiesces;
+
+#define QUIESCE_EXTENTS_MAX 256
+#define QUIESCE_MS_MAX      10000
+
+/*
+ * @state_dir the place of notes of frozen file systems; those left frozen thaw
+ */
+int quiesces_new(const char *state_dir, struct quiesces **ret,
+		 struct error *err);
+/* Ends all. NULL is fine. */
+void quiesces_free(struct quiesces *quiesces);
+
+/*
+ * @id       up to 36 bytes
+ * @extents  1 to QUIESCE_EXTENTS_MAX, none twice; references are taken
+ * @alone    they are cut one by one, each at one instant of the kernel. Then a
+ *           local device without a file system may have them
+ *
+ * 0: all writes that were under way have ended. The same quiesce again begins
+ * its time anew. -ESTALE: a quiesce of that id has ended; -EEXIST: it has
+ * others; -EBUSY: a local device without a file system writes to one;
+ * -ETIMEDOUT: the writes under way did not end in time.
+ */
+int quiesce_begin(struct quiesces *quiesces, const char *id,
+		  struct extent *const *extents, size_t n, unsigned timeout_ms,
+		  bool alone, struct error *err);
+
+/* All that have begun. */
+void quiesces_end(struct quiesces *quiesces);
+
+/* False: there is none, or it has lapsed. */
+bool quiesce_end(struct quiesces *quiesces, const char *id);
+
+/* -ESTALE: it has lapsed, there is none, or it does not have all of these. */
+int quiesce_check(struct quiesces *quiesces, const char *id,
+		  struct extent *const *extents, size_t n, struct error *err);
+
+#endif
