@@ -67,7 +67,7 @@ static void hold(struct hurting *h, const char *path)
 }
 
 /* All names below @below of the branch @root; "": of the branch. */
-static void quiesce_all(struct hurting *h, const char *root, const char *below)
+static void hold_all(struct hurting *h, const char *root, const char *below)
 {
 	char path[PATH_MAX], name[PATH_MAX];
 	const struct dirent *entry;
@@ -88,7 +88,7 @@ static void quiesce_all(struct hurting *h, const char *root, const char *below)
 		hold(h, name);
 		tree_path(path, root, name);
 		if (lstat(path, &st) == 0 && S_ISDIR(st.st_mode))
-			quiesce_all(h, root, name);
+			hold_all(h, root, name);
 	}
 	if (dir)
 		(void)closedir(dir);
@@ -137,7 +137,7 @@ int hurting_begin(struct hurting *h, char said[HURTING_SAY_MAX])
 		return say_of(said, path, EEXIST);
 	for (i = 0; i < h->count; i++)
 		if (is_lost(h, i))
-			quiesce_all(h, h->branches[i], "");
+			hold_all(h, h->branches[i], "");
 	(void)snprintf(path, sizeof(path), "%s/fs%u", h->dir, h->lost);
 	fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0 || syncfs(fd) < 0 || ioctl(fd, SHUTDOWN, &how) < 0)
