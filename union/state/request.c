@@ -2,6 +2,7 @@
 #include "union/state/request.h"
 
 #include <linux/fuse.h>
+#include <string.h>
 
 #include "union/sys/statx.h"
 
@@ -47,7 +48,8 @@ void request_decode(const void *data, size_t length, struct request *ret)
 	const struct fuse_in_header *header = data;
 	const void *body = header + 1;
 
-	*ret = (struct request){.slot_hint = ret->slot_hint};
+	/* The rest is as the end of the request before has left it. */
+	memset(ret, 0, offsetof(struct request, req));
 	if (length < sizeof(*header))
 		return;
 	length -= sizeof(*header);

@@ -4,14 +4,8 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <string.h>
 
 #include "base/cleanup.h"
-
-bool name_is_dot(const char *name)
-{
-	return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
-}
 
 int empty_dir_check(int dirfd, const char *name)
 {

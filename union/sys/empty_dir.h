@@ -8,6 +8,9 @@
 int empty_dir_check(int dirfd, const char *name);
 
 /* Is it "." or ".."? */
-bool name_is_dot(const char *name);
+static inline bool name_is_dot(const char *name)
+{
+	return name[0] == '.' && (!name[1] || (name[1] == '.' && !name[2]));
+}
 
 #endif
