@@ -217,6 +217,17 @@ static void drop_cached(int fd)
 	(void)posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED); /* is a hint */
 }
 
+/* Get the flags of struct state_open. */
+static unsigned record_flags(const struct open_file *file)
+{
+	return (file->read_write ? STATE_OPEN_READS : 0) |
+	       (file->writes ? STATE_OPEN_WRITES : 0) |
+	       (file->quiet ? STATE_OPEN_QUIET : 0) |
+	       (file->root ? STATE_OPEN_ROOT : 0) |
+	       (file->seen ? STATE_OPEN_SEEN : 0) |
+	       (file->appends ? STATE_OPEN_APPENDS : 0);
+}
+
 int open_file_new(struct request *request, struct node *node, int fd,
 		  bool appends, struct fuse_file_info *info,
 		  int32_t *ret_backing)
@@ -256,13 +267,7 @@ int open_file_new(struct request *request, struct node *node, int fd,
 		file->seen = true;
 	if (r == 0) {
 		forgets = count_open(fs, request, node, file);
-		open_record_new(fs, info->fh, node,
-				(file->read_write ? STATE_OPEN_READS : 0) |
-					(file->writes ? STATE_OPEN_WRITES : 0) |
-					(file->quiet ? STATE_OPEN_QUIET : 0) |
-					(file->root ? STATE_OPEN_ROOT : 0) |
-					(file->seen ? STATE_OPEN_SEEN : 0) |
-					(appends ? STATE_OPEN_APPENDS : 0));
+		open_record_new(fs, info->fh, node, record_flags(file));
 	}
 	*ret_backing = use->backing_id;
 	/* Used beside files that are passed through; its mappings are passed
