@@ -41,7 +41,8 @@ static void *low_space_run(void *context)
 	struct pollfd fd = {.fd = low->stop, .events = POLLIN};
 
 	do
-		node_note_low_space(low->node, low->percent, low_space_post, low);
+		node_note_low_space(low->node, low->percent, low_space_post,
+				    low);
 	while (poll(&fd, 1, LOW_SPACE_LOOK_MS) <= 0);
 	return NULL;
 }
@@ -58,8 +59,9 @@ int low_space_start(struct node *node, struct target *target, unsigned percent,
 	low->target = target;
 	low->percent = percent;
 	low->stop = eventfd(0, EFD_CLOEXEC);
-	r = low->stop < 0 ? errno
-			  : pthread_create(&low->thread, NULL, low_space_run, low);
+	r = low->stop < 0
+		    ? errno
+		    : pthread_create(&low->thread, NULL, low_space_run, low);
 	if (r != 0) {
 		fd_close(low->stop);
 		free(low);
