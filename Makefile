@@ -245,7 +245,7 @@ times:
 # The tests that SEED changes, and those that are always the same. Then the images,
 # a second of new ones for each seed.
 ENGINE_SEEDED = $(addprefix $(OUT)/test/blockd/,raw/store/raw_state_test raw/store/raw_power_test raw/dev/raw_dev_test \
-  raw/dev/raw_dev_power_test raw/dev/raw_part_test \
+  raw/dev/raw_dev_power_test raw/dev/raw_partial_test \
   raw/store/raw_check_load_test raw/pool_raw_model_test \
   dir/pool_dir_model_test)
 ENGINE_TESTS = $(addprefix $(OUT)/test/blockd/,raw/store/raw_state_refuse_test raw/store/raw_store_test \

@@ -59,15 +59,17 @@ _say_line() { # LINE COMMAND
 	done
 	echo "# line $lines: $2" >&"$_SAID"
 }
-# The end of a test: what is known of one that failed, then the clean-up.
-_end() {
-	local rc=$?
+# The end of a test: what is known of one that failed, then the clean-up. A signal may
+# come when the end has just begun, and an exit there is the last: so its trap calls this.
+_end() { # [CODE]
+	local rc=${1:-$?}
 	trap - ERR
 	trap '' INT TERM HUP
 	set +eE
-	if [ $rc != 0 ] && [ $rc != 77 ] && declare -F say_more >/dev/null; then
+	if [ -z "${_ended:-}" ] && [ $rc != 0 ] && [ $rc != 77 ] && declare -F say_more >/dev/null; then
 		say_more 2>&1 | sed 's/^/# /' >&"$_SAID"
 	fi
+	_ended=1
 	_clean
 }
 # Undo, last first. A second signal does not end that: make and a timeout pass on
@@ -82,7 +84,7 @@ _clean() {
 }
 at_exit rm -rf --one-file-system "$TEST_DIR"
 trap _clean EXIT
-trap "trap '' INT TERM HUP; exit 130" INT TERM HUP
+trap "trap '' INT TERM HUP; _clean; exit 130" INT TERM HUP
 
 skip_all() { echo "$*"; exit 77; }
 need_root() { [ "$(id -u)" = 0 ] || skip_all "needs root"; }
@@ -231,7 +233,7 @@ run_tests() {
 			_cleanups=()
 			trap _end EXIT
 			trap '_say_line "$LINENO" "$BASH_COMMAND"' ERR
-			trap 'trap "" INT TERM HUP; _say_line "(a signal)" "$BASH_COMMAND"; exit 130' INT TERM HUP
+			trap 'trap "" INT TERM HUP; _say_line "(a signal)" "$BASH_COMMAND"; _end 130; exit 130' INT TERM HUP
 			set -eE
 			"$t"
 		)

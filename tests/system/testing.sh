@@ -131,6 +131,7 @@ test_times_are_of_tests_that_are_there() {
 
 # A make that ends at once, but for the suite that waits for the last of all others.
 test_a_suite_that_takes_long_holds_up_no_other() {
+	local D=$D/lanes
 	mkdir -p "$D/bin" "$D/tree/tests"
 	cp "$TOP/tests/check" "$D/tree/tests"
 	cat >"$D/bin/make" <<-'END'
@@ -156,6 +157,8 @@ test_a_suite_that_takes_long_holds_up_no_other() {
 }
 
 test_a_second_signal_does_not_end_the_clean_up() {
+	local D=$D/twice
+	mkdir "$D"
 	script 'slow() {
 		: >"$OUT/$1.begun"
 		until [ -e "$OUT/go" ]; do sleep 0.05 || exit; done

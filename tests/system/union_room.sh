@@ -45,7 +45,7 @@ test_one_file_that_grows_has_the_room_of_others() {
 	nothing_else_changed
 }
 
-# In the kernel's smallest pieces, as fast as they go.
+# In the kernel's smallest pieces.
 test_small_writes_wait_for_room_too() {
 	crowded 44
 	python3 - "$M/new" <<-'END' || fail "no room was made"
@@ -53,6 +53,7 @@ test_small_writes_wait_for_room_too() {
 		fd = os.open(sys.argv[1], os.O_CREAT | os.O_WRONLY | os.O_APPEND)
 		for i in range(20000):
 		    os.write(fd, b'%5d' % i * 819)
+		    if i % 64 == 63: os.fdatasync(fd)
 	END
 	python3 - "$M/new" <<-'END' || fail "it has something else"
 		import sys
@@ -76,6 +77,7 @@ test_a_nudge_that_ends_is_started_again() {
 		    if at == int(sys.argv[4]):
 		        while not os.path.exists(sys.argv[3]): time.sleep(.01)
 		    os.write(fd, data[at:at + (1 << 12)])
+		    if at & 0x3f000 == 0x3f000: os.fdatasync(fd)
 	END
 	pid=$!
 	at_exit kill -9 $pid
@@ -124,8 +126,9 @@ unnamed() { # FREE: a file without a name, that is given one in the end
 	python3 - "$M" <<-'END' || fail "no room was made"
 		import os, sys
 		fd = os.open(sys.argv[1], os.O_TMPFILE | os.O_RDWR)
-		for i in range(90):
-		    os.write(fd, bytes([i]) * (1 << 20))
+		for i in range(360):
+		    os.write(fd, bytes([i // 4]) * (1 << 18))
+		    os.fdatasync(fd)
 		os.link(f'/proc/self/fd/{fd}', 'named', dst_dir_fd=os.open(sys.argv[1], os.O_RDONLY))
 		os.lseek(fd, 0, 0)
 		for i in range(90):
@@ -163,8 +166,10 @@ test_a_copy_and_data_in_holes_have_room() {
 		    os.lseek(piece, 0, 0)
 		    n = 0
 		    while n < len(want):
-		        n += os.copy_file_range(piece, to, len(want) - n)
+		        n += os.copy_file_range(piece, to, MIB)
+		        os.fdatasync(to)
 		    os.pwrite(holes, want[:MIB], 4 * i * MIB)
+		    os.fdatasync(holes)
 		for i in range(15):
 		    assert os.pread(reader, len(want), i * len(want)) == want, i
 		    assert os.pread(holes, 4 * MIB, 4 * i * MIB) == want[:MIB] + bytes(3 * MIB), i
