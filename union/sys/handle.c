@@ -62,7 +62,7 @@ bool handle_equal(const struct handle *a, const struct handle *b)
 
 bool handle_is_at(int dirfd, const char *name, const struct handle *handle)
 {
-	struct handle found;
+	struct handle found = {0};
 
 	return handle_get(dirfd, name, &found) == 0 &&
 	       handle_equal(&found, handle);
