@@ -105,6 +105,19 @@ test_a_file_opened_long_before_the_branch_filled_has_room() {
 	nothing_else_changed
 }
 
+# Nobody writes for a while, and then somebody does as fast as a disk: that is told.
+test_a_writer_that_pauses_has_room() {
+	crowded 70
+	exec 7>"$M/new"
+	head -c 104M /dev/urandom >"$D/data"
+	dd if="$D/data" bs=1M count=6 oflag=dsync status=none >&7
+	sleep 1 # the union looks four times a second then
+	dd if="$D/data" bs=1M skip=6 oflag=dsync status=none >&7 || fail "no room was made"
+	exec 7>&-
+	[ -e "$D/a/new" ] && cmp "$D/data" "$M/new"
+	nothing_else_changed
+}
+
 test_a_writer_that_joins_a_reader_has_room() {
 	crowded 44
 	: >"$M/shared"

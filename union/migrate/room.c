@@ -352,7 +352,7 @@ bool room_holds(struct room *room, fuse_req_t req, const struct node *node)
 	struct branch *branch;
 	struct room_branch *b;
 	uint64_t available, low;
-	bool wants, near;
+	bool wants, near, armed;
 
 	if (!room || !copy || !node->passthrough)
 		return false;
@@ -361,8 +361,8 @@ bool room_holds(struct room *room, fuse_req_t req, const struct node *node)
 	if (!atomic_load(&b->watched))
 		return false;
 	branch_space(branch, clock_ms(), &space);
-	if (!atomic_load(&b->armed) &&
-	    interval(space.available, low_of(&space)) >= NEAR_MS)
+	armed = atomic_load(&b->armed);
+	if (!armed && interval(space.available, low_of(&space)) >= NEAR_MS)
 		return false;
 	available = ask_room(branch, &low);
 	wants = available < low && room_is_elsewhere(room->fs, branch);
@@ -378,8 +378,8 @@ bool room_holds(struct room *room, fuse_req_t req, const struct node *node)
 	near = available < 2 * low;
 	if (!w && near && !is_exhausted(b, clock_ms()))
 		(void)arm(room, b); /* so the next write asks, too */
-	if (w || near)
-		wake_room(room); /* else it looks in time */
+	if (w || near || armed) /* it may count on being told of a write */
+		wake_room(room);
 	pthread_mutex_unlock(&room->lock);
 	return w != NULL;
 }
