@@ -378,7 +378,8 @@ bool room_holds(struct room *room, fuse_req_t req, const struct node *node)
 	near = available < 2 * low;
 	if (!w && near && !is_exhausted(b, clock_ms()))
 		(void)arm(room, b); /* so the next write asks, too */
-	if (w || near || armed) /* it may count on being told of a write */
+	/* An armed branch counts on being told of a write. */
+	if (w || near || armed)
 		wake_room(room);
 	pthread_mutex_unlock(&room->lock);
 	return w != NULL;
