@@ -425,7 +425,7 @@ test_hosts_are_machines_that_ssh_reaches() {
 	same "$(ls "$TEST_DIR/far")" ""
 	# Whatever becomes of us, nothing stays there.
 	hosts_suite "of.Ssh(place, ['one:$TEST_DIR/far', 'two:$TEST_DIR/far'])" 'os.kill(os.getpid(), 9)'
-	fails 137 '' perf hosts
+	TMPDIR=$TEST_DIR fails 137 '' perf hosts
 	eventually 30 no_files "$TEST_DIR/far"
 	rm -rf "$TEST_DIR"/build/perf/*
 	no_host_is_left
