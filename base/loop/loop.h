@@ -198,8 +198,6 @@ void loop_fallocate(struct loop *loop, struct op *op, int fd, int mode,
 void loop_fadvise(struct loop *loop, struct op *op, int fd, uint64_t offset,
 		  uint64_t length, int advice);
 void loop_accept(struct loop *loop, struct op *op, int fd);
-void loop_connect(struct loop *loop, struct op *op, int fd,
-		  const struct sockaddr *address, socklen_t length);
 void loop_recv(struct loop *loop, struct op *op, int fd, void *data,
 	       size_t length, int flags);
 /* The same, from a socket that is believed to be empty now: costs less then. */
@@ -242,8 +240,6 @@ void loop_sendmsg(struct loop *loop, struct op *op, int fd,
 		  const struct msghdr *message, int flags);
 /* @events: POLLIN...; one shot; done(the events) */
 void loop_poll(struct loop *loop, struct op *op, int fd, unsigned events);
-/* Takes @fd. @op may be NULL. */
-void loop_close(struct loop *loop, struct op *op, int fd);
 
 /*
  * Ask for an operation to end early; its done() still comes, with

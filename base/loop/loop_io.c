@@ -142,15 +142,6 @@ void loop_accept(struct loop *loop, struct op *op, int fd)
 	loop_entry_start(loop, sqe, op);
 }
 
-void loop_connect(struct loop *loop, struct op *op, int fd,
-		  const struct sockaddr *address, socklen_t length)
-{
-	struct io_uring_sqe *sqe = loop_entry_get(loop);
-
-	io_uring_prep_connect(sqe, fd, address, length);
-	loop_entry_start(loop, sqe, op);
-}
-
 void loop_recv(struct loop *loop, struct op *op, int fd, void *data,
 	       size_t length, int flags)
 {
@@ -194,14 +185,6 @@ void loop_poll(struct loop *loop, struct op *op, int fd, unsigned events)
 	struct io_uring_sqe *sqe = loop_entry_get(loop);
 
 	io_uring_prep_poll_add(sqe, fd, events);
-	loop_entry_start(loop, sqe, op);
-}
-
-void loop_close(struct loop *loop, struct op *op, int fd)
-{
-	struct io_uring_sqe *sqe = loop_entry_get(loop);
-
-	io_uring_prep_close(sqe, fd);
 	loop_entry_start(loop, sqe, op);
 }
 
