@@ -146,29 +146,37 @@ static bool moved(const struct timespec *a, const struct timespec *b)
 	return a->tv_sec != b->tv_sec || a->tv_nsec != b->tv_nsec;
 }
 
-static struct timespec file_system_time(void)
+static bool time_is_before(const struct timespec *a, const struct timespec *b)
+{
+	return a->tv_sec < b->tv_sec ||
+	       (a->tv_sec == b->tv_sec && a->tv_nsec < b->tv_nsec);
+}
+
+static struct timespec clock_now(clockid_t clock)
 {
 	struct timespec now;
 
-	if (clock_gettime(CLOCK_REALTIME_COARSE, &now) < 0)
+	if (clock_gettime(clock, &now) < 0)
 		abort();
 	return now;
 }
 
 /*
- * Of changes on two branches within a tick the later is not seen. A tick is
- * as long as the scheduler lets it be: on a busy machine more than its 4 ms.
+ * Two changes on two branches can get one time: then the later is not seen. A
+ * file system takes it from the coarse clock, which is a tick behind, or from
+ * the exact one where somebody has just looked (multigrain timestamps, Linux
+ * 6.13). So the coarse clock passes what the exact one says now.
  */
 static void tick_wait(void)
 {
 	static const struct timespec part = {.tv_nsec = 1000000};
-	const struct timespec begun = file_system_time();
-	struct timespec now = begun;
+	const struct timespec begun = clock_now(CLOCK_REALTIME);
+	struct timespec now;
 
-	while (!moved(&begun, &now)) {
+	do {
 		(void)nanosleep(&part, NULL); /* or a signal: then less */
-		now = file_system_time();
-	}
+		now = clock_now(CLOCK_REALTIME_COARSE);
+	} while (!time_is_before(&begun, &now));
 }
 
 static void watch_begin(struct watch *watch, const char *path)
