@@ -185,14 +185,14 @@ grows_while_used() {
 	head -c $((size / 2 + (4 << 20))) /dev/urandom >"$TEST_DIR/mnt/large"
 	sync -f "$TEST_DIR/mnt"
 	sum=$(md5sum <"$TEST_DIR/mnt/large")
-	umount "$TEST_DIR/mnt"
+	unmount "$TEST_DIR/mnt"
 	growing_check "$kind" >"$TEST_DIR/check.out" 2>&1 ||
 		fail "$(cat "$TEST_DIR/check.out")"
 	blockdev --flushbufs "$device"
 	mounted "$device" -o ro
 	same "$(md5sum <"$TEST_DIR/mnt/large")" "$sum"
 	for f in "$TEST_DIR"/mnt/f*; do cmp "$TEST_DIR/random" "$f"; done
-	umount "$TEST_DIR/mnt"
+	unmount "$TEST_DIR/mnt"
 }
 
 # No device, mount, process or file of ours.

@@ -138,6 +138,22 @@ try_once() ( # FILE COMMAND...: its output goes there
 	"${@:2}"
 )
 
+# unmount PATH...: each one. It may be busy for a moment: the kernel closes some files
+# after the call, or the process, that they were of has ended.
+unmount() {
+	local path said end
+	for path in "$@"; do
+		end=$((SECONDS + 60))
+		while ! said=$(umount "$path" 2>&1); do
+			case $said in
+			*busy*) [ $SECONDS -lt $end ] || fail "$said: $(ls -d /proc/[0-9]*/{cwd,root,fd/*} -l 2>/dev/null | grep -F " -> $path")" ;;
+			*) fail "$said" ;;
+			esac
+			sleep 0.05
+		done
+	done
+}
+
 # end_at_once [PID...]: whether they still are or not
 end_at_once() {
 	local pid

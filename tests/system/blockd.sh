@@ -485,7 +485,7 @@ test_thin_extents_grow_and_shrink_with_their_data() {
 
 stop_and_umount() {
 	stop_blockd KILL
-	umount "$1"
+	unmount "$1"
 }
 
 test_a_full_file_system_is_an_error_and_no_more() {

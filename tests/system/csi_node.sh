@@ -206,10 +206,10 @@ test_a_dead_union_is_put_right_by_itself() {
 	eventually 30 healthy "$id" "$a"
 	# Unmounted by hand: the staging mount comes back, under those that use
 	# it; a publication does not.
-	eventually 30 umount "$a" # the driver may just look at it
+	unmount "$a" # the driver may just look at it
 	exec 7<"$b/d/1"
 	pid=$(union_pid dead)
-	eventually 30 umount "$(staging 1 dead)"
+	unmount "$(staging 1 dead)"
 	eventually 30 findmnt "$(staging 1 dead)"
 	same "$(union_pid dead)" "$pid"
 	head -c 4 <&7 >/dev/null
@@ -665,7 +665,7 @@ print(i["device"])' "$dir/mountInfo.json")
 	driver_start 1
 	publish 1 kata "$id" a
 	[ -e "$dir/sandbox1" ]
-	umount "$TEST_DIR/guest"
+	unmount "$TEST_DIR/guest"
 	unpublish 1 "$id" a
 	unpublish 1 "$id" a
 	[ ! -e "$dir" ]
@@ -677,7 +677,7 @@ print(i["device"])' "$dir/mountInfo.json")
 	dev=$(grep -o '/dev[^"]*' "$C"/host2/kata/kata-containers/shared/direct-volumes/*/mountInfo.json | tr -d '\\')
 	mount -o ro "$dev" "$TEST_DIR/guest"
 	same "$(cat "$TEST_DIR/guest/file")" yes
-	umount "$TEST_DIR/guest"
+	unmount "$TEST_DIR/guest"
 	unpublish 2 "$id" a
 	unstage 2 kata "$id"
 	delete 1 "$id"

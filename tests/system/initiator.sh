@@ -22,14 +22,14 @@ test_a_remote_extent_carries_a_file_system() {
 	mounted "$device"
 	cp -r "$TOP/base" "$TOP/target" "$TEST_DIR/mnt/"
 	sync -f "$TEST_DIR/mnt"
-	umount "$TEST_DIR/mnt"
+	unmount "$TEST_DIR/mnt"
 	e2fsck -fn "$device" >/dev/null 2>&1
 	call detach id=a
 	nothing_left
 	e2fsck -fn "$TEST_DIR/disk.img" >/dev/null 2>&1
 	mounted "$TEST_DIR/disk.img" -o loop,ro
 	diff -r "$TOP/base" "$TEST_DIR/mnt/base"
-	umount "$TEST_DIR/mnt"
+	unmount "$TEST_DIR/mnt"
 }
 
 test_a_device_mounted_elsewhere_names_by_whom() {
@@ -93,7 +93,7 @@ test_an_fsync_reaches_the_server_as_a_flush() {
 	fstrim "$TEST_DIR/mnt"
 	grep -q 'Zero id' "$TEST_DIR/kit.log"
 	if grep -q 'Trim id' "$TEST_DIR/kit.log"; then fail "it sent TRIM"; fi
-	umount "$TEST_DIR/mnt"
+	unmount "$TEST_DIR/mnt"
 	call detach id=a
 }
 
@@ -122,7 +122,7 @@ test_a_mounted_device_is_not_detached() {
 	mounted "$device"
 	refused EBUSY "$TEST_DIR/mnt" detach id=a
 	echo still >"$TEST_DIR/mnt/there"
-	umount "$TEST_DIR/mnt"
+	unmount "$TEST_DIR/mnt"
 	exec 9<"$device"
 	refused EBUSY "open" detach id=a
 	exec 9<&-
@@ -313,12 +313,12 @@ test_a_server_that_comes_back_costs_no_error() {
 	wait $writer || fail "the writer failed: $(cat "$TEST_DIR/dd.log")"
 	eventually 30 healthy
 	grep -q 'connected again' "$STATE/a.log"
-	umount "$TEST_DIR/mnt"
+	unmount "$TEST_DIR/mnt"
 	e2fsck -fn "$device" >/dev/null 2>&1
 	call detach id=a
 	mounted "$TEST_DIR/disk.img" -o loop,ro
 	for f in "$TEST_DIR"/mnt/f*; do cmp "$TEST_DIR/random" "$f"; done
-	umount "$TEST_DIR/mnt"
+	unmount "$TEST_DIR/mnt"
 }
 
 test_a_server_that_stays_away_costs_eio_until_it_is_back() {
@@ -416,7 +416,7 @@ test_a_local_extent_is_a_loop_device() {
 	same "$(blockdev --getsize64 "$device")" $((96 << 20))
 	mounted "$device"
 	refused EBUSY "$TEST_DIR/mnt" detach id=l
-	umount "$TEST_DIR/mnt"
+	unmount "$TEST_DIR/mnt"
 	# Its device taken away behind our back: attached anew.
 	losetup -d "$device"
 	eventually 30 test ! -e "/sys/block/${device#/dev/}/loop"

@@ -51,7 +51,7 @@ test_a_file_system_is_what_the_server_has() {
 	cp "$TEST_DIR/random" "$TEST_DIR/mnt/"
 	sync -f "$TEST_DIR/mnt"
 	refused EBUSY "$TEST_DIR/mnt" detach id=a
-	umount "$TEST_DIR/mnt"
+	unmount "$TEST_DIR/mnt"
 	e2fsck -fn "$device" >/dev/null 2>&1
 	call attach $(remote disk 128M) connections=2
 	same "$(value device)" "$device"
@@ -66,7 +66,7 @@ test_a_file_system_is_what_the_server_has() {
 	mounted "$device" -o ro
 	cmp "$TEST_DIR/random" "$TEST_DIR/mnt/random"
 	diff -r "$TOP/base" "$TEST_DIR/mnt/base"
-	umount "$TEST_DIR/mnt"
+	unmount "$TEST_DIR/mnt"
 	call detach id=a
 	nothing_connected
 }
@@ -112,7 +112,7 @@ test_a_server_that_keeps_the_old_size_is_found_out() {
 	refused EOPNOTSUPP "detach and attach again to grow" resize id=a size=128M
 	same "$(blockdev --getsize64 "$device")" $((64 << 20))
 	head -c 1M /dev/urandom >"$TEST_DIR/mnt/file"
-	umount "$TEST_DIR/mnt"
+	unmount "$TEST_DIR/mnt"
 	e2fsck -fn "$device" >/dev/null 2>&1
 	tell_server
 	call resize id=a size=128M

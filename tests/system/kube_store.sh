@@ -75,7 +75,7 @@ faults() {
 	mv "$api/faults.new" "$api/faults"
 }
 
-unmount() { trib umount --force v; }
+force_unmount() { trib umount --force v; }
 
 start || { cat "$dir"/*.log; exit 1; }
 
@@ -84,7 +84,7 @@ test_a_volume_lives_with_its_record_behind_an_api_server() {
 	trib volume show v | grep -q 'host1'
 	[ "$(left '"finalizers": \["union.io/extents"\]')" = 1 ]
 	[ "$(left pending-status)" = 0 ]
-	at_exit unmount
+	at_exit force_unmount
 	trib mount v "$dir/mnt"
 	cp /etc/services "$dir/mnt/"
 	cmp /etc/services "$dir/mnt/services"
@@ -119,7 +119,7 @@ test_a_mounted_volume_goes_on_without_the_api_server() {
 	local writer
 	trib volume create v --size 64MiB
 	at_exit trib volume delete v
-	at_exit unmount
+	at_exit force_unmount
 	at_exit faults "* . 0 cut"
 	trib mount v "$dir/mnt"
 	writer &
@@ -244,7 +244,7 @@ kubectl_delete() {
 test_a_record_deleted_behind_our_back_keeps_its_data() {
 	trib volume create v --size 64MiB --quiet
 	at_exit trib volume delete v --quiet
-	at_exit unmount
+	at_exit force_unmount
 	trib mount v "$dir/mnt" --quiet
 	echo precious >"$dir/mnt/file"
 	kubectl_delete /apis/union.io/v1alpha1/namespaces/tributary/volumesplits/v

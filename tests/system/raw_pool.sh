@@ -54,7 +54,7 @@ test_what_holds_something_is_refused_and_what_is_in_use_always() {
 	mount "$dev" "$(mkdir -p "$C/m" && echo "$C/m")"
 	at_exit umount "$C/m"
 	fails any "in use: mounted at" on 1 trib pool create held "$dev" --force
-	umount "$C/m"
+	unmount "$C/m"
 	fails any "holds ext4" on 1 trib pool create held "$dev"
 	# A process that has the device open without claiming it, be it for reading.
 	sleep 300 <"$dev" &

@@ -21,7 +21,7 @@ test_stays_in_the_foreground_and_ends_when_unmounted() {
 	local pid=$!
 	at_exit union_end "$M"
 	eventually 30 mountpoint -q "$M"
-	umount "$M"
+	unmount "$M"
 	wait $pid
 }
 
@@ -112,10 +112,10 @@ test_fstab_mounts_it_as_any_file_system() {
 		mount -a -T "$D/named"
 		mount -T "$D/named" "$M"
 		grep -c " $M " /proc/self/mountinfo
-		umount "$M"
+		unmount "$M"
 		mount -a -T "$D/named"
 		mount -a -T "$D/named"
-		umount "$M"
+		unmount "$M"
 		! mountpoint -q "$M" || false
 	END
 	unshare -m --propagation slave bash "$D/in-namespace" >"$D/out" 2>"$D/err" || fail "$(cat "$D/out" "$D/err")"
@@ -584,12 +584,12 @@ test_a_write_that_meets_a_quota_moves_the_file() {
 	same "$(head -n 1 "$M/g" | tr -d '\0')" first
 	[ ! -e "$D/a/user/f" ]
 	[ -e "$D/b/g" ]
-	umount "$M"
+	unmount "$M"
 	# Where neither has room for it the write fails, and the file is whole.
 	union policy=ff,passthrough=off "$D/a/user:$D/a/other"
 	fails any "" dd if=/dev/zero of="$M/h" bs=1M count=40 status=none
 	same "$(tr -d '\0' <"$M/h" | wc -c)" 0
-	umount "$M"
+	unmount "$M"
 }
 
 test_full_branches_are_passed_over() {

@@ -301,7 +301,7 @@ test_fstrim_reaches_the_branches() {
 	chmod 755 "$M"
 	fails any "not permitted" "${OTHER[@]}" fstrim "$M"
 	fails any "" chattr +A "$M" # another command is nobody's
-	umount "$M"
+	unmount "$M"
 	small_branches 16M 16M
 	union "" "$D/a:$D/b"
 	fails any "not supported" fstrim "$M"

@@ -22,7 +22,7 @@ is() { [ "$(branch "$1" "$2")" = "$3" ]; } # ID KEY VALUE
 stop() {
 	local pid
 	pid=$(server)
-	umount "$M"
+	unmount "$M"
 	eventually 30 gone "$pid"
 }
 # All that is to stay as it is; times of change, too, with an argument.
@@ -66,7 +66,7 @@ test_a_drained_branch_leaves_everything_as_it_was() {
 	diff "$D/before" "$D/after" || fail "it is not as it was"
 	same "$(stat -c %b "$M/d/e/f/sparse" | awk '{print ($1 < 1000)}')" 1 "holes are kept"
 	same "$(ls -A "$D/a")" ""
-	eventually 30 umount "$D/a"
+	unmount "$D/a"
 	echo new >"$M/d/new"
 	same "$(df -B1 --output=size "$M" | tail -n 1)" \
 		"$(df -B1 --output=size "$D/b" "$D/c" | awk 'NR > 1 {s += $1} END {print s}')"
@@ -183,7 +183,7 @@ test_files_that_are_open_move_or_wait() {
 	fails 1 'is being drained' ctl remove "$D/a"
 	exec 7>&-
 	eventually 60 is 0 mode gone
-	eventually 30 umount "$D/a"
+	unmount "$D/a"
 	same "$(cat "$M/d/pinned")" PINned
 	echo more >&8
 	exec 8>&-
@@ -229,7 +229,7 @@ test_files_that_are_mapped_wait_though_they_are_closed() {
 	wait $mapper || fail "what was mapped is lost"
 	eventually 60 is 0 mode gone
 	same "$(dd if="$M/shared" bs=1 skip=70000 count=6 status=none)" stored
-	eventually 30 umount "$D/a"
+	unmount "$D/a"
 }
 
 # What fio wrote it reads, also from a file that moves from under it.
@@ -247,7 +247,7 @@ test_a_file_is_written_and_verified_while_it_moves() {
 	eventually 100 is 0 mode gone
 	touch "$D/enough"
 	wait $fio || { cat "$D/fio"; fail "what was read is not what was written"; }
-	eventually 30 umount "$D/a"
+	unmount "$D/a"
 	[ "$(stat -c %s "$D/b/x")" = $((12 << 20)) ] || fail "it has not moved"
 }
 
@@ -280,7 +280,7 @@ test_killed_at_any_moment_the_next_mount_goes_on() {
 	tree | no_dir_times >"$D/after"
 	diff "$D/before" "$D/after" || fail "it is not as it was"
 	same "$(find "$D/b/.tributary" -name 'copy-*' -o -name 'rename-*')" ""
-	eventually 30 umount "$D/a"
+	unmount "$D/a"
 }
 
 # Of one status: the next round begins both anew.
@@ -333,7 +333,7 @@ test_branches_change_their_mode_and_go() {
 	exec 9>&-
 	eventually 30 ctl remove "$D/a"
 	same "$(branch 0 mode)" gone
-	eventually 30 umount "$D/a"
+	unmount "$D/a"
 	fails 1 'is no branch' ctl remove "$D/a"
 	trib union remove "$M" "$D/c"
 	same "$(cat "$M/two")" 2

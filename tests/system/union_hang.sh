@@ -76,7 +76,7 @@ c"
 	same "$(find "$D/a" "$D/b" -name new)" "$D/a/both/new"
 	same "$(ls "$M/both")" "new
 x-a"
-	umount "$M"
+	unmount "$M"
 }
 
 # The same without a kill: who was told EIO asks again.
@@ -95,7 +95,7 @@ test_what_may_come_yet_is_not_made_elsewhere() {
 x-b"
 	rm "$M/both/new"
 	mkdir "$M/both/new"
-	umount "$M"
+	unmount "$M"
 }
 
 test_an_open_file_of_it_is_EIO_and_then_as_ever() {
@@ -120,7 +120,7 @@ test_an_open_file_of_it_is_EIO_and_then_as_ever() {
 	same "$(grep -v more "$M/of-a/y")" "a
 last"
 	[ "$(grep more "$M/of-a/y" | wc -l)" -le 1 ]
-	umount "$M"
+	unmount "$M"
 }
 
 test_two_servers_hang_and_the_third_serves() {
@@ -156,7 +156,7 @@ test_two_servers_hang_and_the_third_serves() {
 	same "$(cat "$M/of-a/y")" a
 	same "$(find "$D/a" "$D/b" -name new | sort)" "$D/a/of-a/new
 $D/b/of-b/new"
-	umount "$M"
+	unmount "$M"
 }
 
 # The removal of an old file hangs, before the new server serves.
@@ -173,7 +173,7 @@ test_a_server_that_hangs_as_it_starts_is_replaced() {
 	fsfreeze -u "$D/a"
 	eventually 60 is_state a ok
 	same "$(cat "$M/of-a/y")" a
-	umount "$M"
+	unmount "$M"
 }
 
 test_one_that_is_given_up_while_another_hangs_answers_nobody_more() {

@@ -40,7 +40,7 @@ lose() { shut_down_fs "$D/$1"; }
 logged() { grep -c "$1" "$D/log" || true; }
 
 remount_a() {
-	eventually 30 umount "$D/a" # once what was being served is over
+	unmount "$D/a" # once what was being served is over
 	mount -o loop,noatime "$D/a.img" "$D/a"
 	eventually 30 is_state a ok
 }
@@ -114,7 +114,7 @@ seen"
 	same "$(logged "branch '$D/a' failed")" 1
 	same "$(logged "branch '$D/a' is back")" 1
 	same "$(logged "was not known")" 0
-	umount "$M"
+	unmount "$M"
 }
 
 # Branch a is an ext4 with a directory, a file and one of two copies of a
@@ -127,7 +127,7 @@ damaged_branches() {
 	for name in a/f-a b/f-b a/bad/x a/other/victim a/other/well a/both/x-a b/both/x-b b/of-b/y; do
 		echo "$name" >"$D/$name"
 	done
-	umount "$D/a"
+	unmount "$D/a"
 	for name in bad both; do
 		dd if=/dev/urandom of="$D/a.img" bs=4096 count=1 conv=notrunc status=none \
 			seek="$(debugfs -R "blocks /$name" "$D/a.img" 2>/dev/null | tr -d ' ')"
@@ -138,7 +138,7 @@ damaged_branches() {
 	union ff
 }
 remount_damaged() {
-	eventually 30 umount "$D/a"
+	unmount "$D/a"
 	mount -o loop,noatime,errors=continue "$D/a.img" "$D/a"
 	eventually 30 is_state a ok
 }
@@ -174,7 +174,7 @@ test_what_is_damaged_on_a_branch_is_not_the_branch() {
 	same "$(stat_of 'damaged | tostring')" "[0]"
 	same "$(logged "branch '$D/a': its file system says that something on it is damaged")" 1
 	same "$(logged failed)" 0
-	umount "$M"
+	unmount "$M"
 }
 
 test_what_is_damaged_keeps_no_branch_from_coming_back() {
@@ -194,7 +194,7 @@ b/both/x-b"
 	[ "$(logged "is passed over")" -gt 0 ]
 	kill "$stands"
 	wait "$stands" || true
-	umount "$M"
+	unmount "$M"
 }
 
 test_a_snapshot_that_is_read_only_is_not_the_branch() {
@@ -214,19 +214,19 @@ test_a_snapshot_that_is_read_only_is_not_the_branch() {
 	touch "$M/d/new"
 	[ -e "$D/a/d/new" ]
 	same "$(logged "turned read-only")" 0
-	umount "$M"
+	unmount "$M"
 }
 
 test_a_branch_that_is_only_read_or_full_fails_and_heals_too() {
 	two_branches mkfs.ext4 -q -m 0
-	umount "$M"
+	unmount "$M"
 	BRANCHES="$D/a=RO:$D/b" union ff
 	shut_down a
 	eio cat "$M/of-a/y"
 	same "$(state a)" failed
 	remount_a
 	same "$(cat "$M/of-a/y")" a/of-a/y
-	umount "$M"
+	unmount "$M"
 	union ff
 	fallocate -l 1G "$D/a/filler" 2>/dev/null || true
 	cat /dev/zero >"$D/a/filler2" 2>/dev/null || true
@@ -234,7 +234,7 @@ test_a_branch_that_is_only_read_or_full_fails_and_heals_too() {
 	eio cat "$M/of-a/y"
 	same "$(state a)" failed
 	remount_a
-	umount "$M"
+	unmount "$M"
 }
 
 test_an_ext4_branch_fails_and_heals() { fails_and_heals mkfs.ext4 -q; }
@@ -247,7 +247,7 @@ test_changes_that_a_branch_lost_are_seen() {
 	mount --bind "$D/b/of-b" "$M/of-a"
 	at_exit umount -l "$M/of-a"
 	rm "$M/f-a" "$M/both/x-a"
-	umount "$M/of-a"
+	unmount "$M/of-a"
 	rm "$M/of-a/y"
 	mount --bind "$D/b/of-b" "$M/of-a"
 	fails any "No such file" stat "$M/f-a" "$M/both/x-a"
@@ -259,12 +259,12 @@ test_changes_that_a_branch_lost_are_seen() {
 a/both/x-a"
 	# A file system mounted inside the union stays.
 	same "$(cat "$M/of-a/y")" b/of-b/y
-	umount "$M/of-a"
+	unmount "$M/of-a"
 	same "$(cat "$M/of-a/y")" a/of-a/y
 	echo again >"$M/both/x-a"
 	same "$(cat "$D/a/both/x-a")" again
 	[ ! -e "$D/b/both/x-a" ]
-	umount "$M"
+	unmount "$M"
 }
 
 test_a_directory_open_on_a_branch_that_fails_is_let_go_of() {
@@ -276,7 +276,7 @@ test_a_directory_open_on_a_branch_that_fails_is_let_go_of() {
 	exec 9<&-
 	remount_a # else it were busy
 	same "$(ls "$M/of-a")" y
-	umount "$M"
+	unmount "$M"
 }
 
 # A program that replaces a file does this, and relies on it after a crash.
@@ -298,12 +298,12 @@ test_what_was_renamed_is_durable_once_its_directory_is() {
 	END
 	lose b
 	eio touch "$M/of-b/meets-it"
-	eventually 30 umount "$D/b"
+	unmount "$D/b"
 	mount -o loop,noatime "$D/b.img" "$D/b"
 	eventually 30 is_state b ok
 	same "$(ls "$D/b/of-a/deep")" name
 	same "$(cat "$M/of-a/deep/name")" new
-	umount "$M"
+	unmount "$M"
 }
 
 test_what_was_never_looked_into_is_in_doubt() {
@@ -319,7 +319,7 @@ test_what_was_never_looked_into_is_in_doubt() {
 	remount_a
 	touch "$M/both/new"
 	same "$(cat "$M/both/x-a")" a/both/x-a
-	umount "$M"
+	unmount "$M"
 }
 
 test_a_name_that_a_directory_had_before_is_free() {
@@ -342,26 +342,26 @@ test_a_name_that_a_directory_had_before_is_free() {
 	remount_a
 	same "$(ls "$M/two" "$M/one" "$M/both" | paste -sd ' ')" \
 		"$(printf '%s: moved x-a x-b  %s:  %s: below' "$M/both" "$M/one" "$M/two")"
-	umount "$M"
+	unmount "$M"
 }
 
 test_another_file_system_in_its_place_is_refused() {
 	two_branches mkfs.ext4 -q
 	shut_down a
 	eio cat "$M/f-a"
-	eventually 60 umount "$D/a" # once what was being served is over
+	unmount "$D/a" # once what was being served is over
 	make_fs other mkfs.ext4 -q
 	mount --bind "$D/other" "$D/a"
 	wrong() { [ "$(logged "another file system")" = 1 ]; }
 	eventually 30 wrong
 	eio cat "$M/f-a"
 	same "$(state a)" failed
-	eventually 60 umount "$D/a" # the server may just look at it
+	unmount "$D/a" # the server may just look at it
 	mount -o loop,noatime "$D/a.img" "$D/a"
 	eventually 30 is_state a ok
 	same "$(cat "$M/f-a")" a/f-a
 	same "$(ls "$D/other")" lost+found
-	umount "$M"
+	unmount "$M"
 }
 
 test_a_branch_that_turns_read_only_is_read_and_not_changed() {
@@ -384,7 +384,7 @@ test_a_branch_that_turns_read_only_is_read_and_not_changed() {
 	rm "$M/one"
 	touch "$M/three"
 	[ -e "$D/a/three" ]
-	umount "$M"
+	unmount "$M"
 }
 
 test_a_branch_that_hangs_holds_up_only_who_asks_it() {
@@ -435,7 +435,7 @@ test_a_branch_that_hangs_holds_up_only_who_asks_it() {
 	same "$( (cd "$D" && find a b -name .tributary -prune -o -type f -printf '%P\n') | sort | uniq -d)" ""
 	same "$(find "$M" -type f | wc -l)" \
 		"$( (cd "$D" && find a b -name .tributary -prune -o -type f -print) | wc -l)"
-	umount "$M"
+	unmount "$M"
 }
 
 test_no_server_takes_over_while_a_branch_hangs() {
@@ -458,7 +458,7 @@ test_no_server_takes_over_while_a_branch_hangs() {
 	[ "$(union_server "$M")" != "$server" ]
 	eventually 90 is_state a ok
 	same "$(cat "$M/f-a")" a/f-a
-	umount "$M"
+	unmount "$M"
 }
 
 # hang FILE: somebody waits for FILE, which is on the frozen branch a
@@ -514,7 +514,7 @@ test_a_server_killed_while_it_hangs_in_a_branch_is_followed() {
 	same "$(ls "$M/of-a")" "$(printf '%s\n' new y)"
 	same "$(find "$D/a" "$D/b" -name new | wc -l)" 1
 	exec 7<&-
-	umount "$M"
+	unmount "$M"
 }
 
 test_so_is_the_one_that_hangs_next() {
@@ -535,7 +535,7 @@ test_so_is_the_one_that_hangs_next() {
 	eventually 60 eval '[ ! -e /proc/'"$first"' ]'
 	wait
 	same "$(cat "$M/f-a")" a/f-a
-	umount "$M"
+	unmount "$M"
 }
 
 test_a_union_with_such_a_server_can_be_unmounted() {

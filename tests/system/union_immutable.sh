@@ -130,7 +130,7 @@ test_what_is_append_only_is_appended_to() {
 	union policy=ff "$D/a:$D/b"
 	local option
 	for option in auto off; do
-		umount "$M"
+		unmount "$M"
 		echo 1 >"$D/a/log"
 		frozen a "$D/a/log"
 		union "policy=ff,passthrough=$option" "$D/a:$D/b"
@@ -266,7 +266,7 @@ test_a_missing_disk_is_no_branch_and_comes_back_in_its_place() {
 	numbers=$(numbers)
 	stop
 	rm -f "$D/ctl" "$D/log"
-	umount "$D/disks/d2"
+	unmount "$D/disks/d2"
 	union "policy=rand,control=$D/ctl" "$D/disks/d*"
 	grep -q "warning: branch '$D/disks/d2' is not used" "$D/log"
 	same "$(grep -c warning "$D/log")" 1
@@ -304,7 +304,7 @@ test_a_disk_that_comes_is_seen_by_who_looked_before() {
 	disk_comes d2
 	mkdir "$D/disks/d2/dir"
 	echo there >"$D/disks/d2/dir/f"
-	umount "$D/disks/d2"
+	unmount "$D/disks/d2"
 	mkdir "$D/disks/d1/dir"
 	# The first is the one that lacks; what is in its place is of the second.
 	union "policy=ff,control=$D/ctl" "$D/disks/d2:$D/disks/d1"

@@ -172,8 +172,8 @@ test_what_is_reserved_is_roots_after_the_server_was_killed() {
 		echo go >&"$in"
 		wait "$pid" || true
 		ends_where_others_do "$D/a/f"
-		umount "$M"
-		eventually 30 umount "$D/a" 2>/dev/null
+		unmount "$M"
+		unmount "$D/a"
 	done
 }
 
@@ -265,7 +265,7 @@ test_the_server_obeys_a_quota() {
 		setquota -P 77 0 0 0 $names "$D/a"
 		union policy=ff "$D/a/branch:$D/b"
 		stat "$M/f" >/dev/null
-		umount "$M"
+		unmount "$M"
 		eventually 30 [ -e "$D/b/.tributary/handles" ]
 		same "$(names_of_project)" $names
 		rm -r "$D/b/.tributary"

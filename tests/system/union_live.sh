@@ -185,7 +185,7 @@ test_an_added_branch_leaves_what_is_mounted_inside_alone() {
 	touch "$M/sub/mounted"
 	ctl add "$D/c"
 	same "$(ls "$M/sub")" mounted
-	umount "$M/sub"
+	unmount "$M/sub"
 	same "$(ls "$M/sub")" below
 }
 

@@ -52,7 +52,7 @@ after_loss_of_power() { # COMMAND...: in a directory with each branch
 	done
 	local r=0
 	(cd "$D/after" && "$@") || r=$?
-	umount "$D/after/a" "$D/after/b"
+	unmount "$D/after/a" "$D/after/b"
 	return $r
 }
 found() { [ -e "a/$1" ] || [ -L "a/$1" ] || [ -e "b/$1" ] || [ -L "b/$1" ]; }
@@ -144,7 +144,7 @@ test_dirsync_is_names() {
 	union "control=$D/ctl,dirsync" "$D/a:$D/b"
 	same "$(flags 'sync|dirsync')" dirsync
 	names_are_durable
-	umount "$M"
+	unmount "$M"
 }
 
 test_sync_is_all_that_is_changed() {
@@ -153,7 +153,7 @@ test_sync_is_all_that_is_changed() {
 	same "$(flags 'sync|dirsync')" sync
 	names_are_durable
 	content_is_durable
-	umount "$M"
+	unmount "$M"
 }
 
 test_sync_without_passthrough_and_by_another_server() {
@@ -163,7 +163,7 @@ test_sync_without_passthrough_and_by_another_server() {
 	kill -9 "$(union_server "$M")"
 	echo more >"$M/more"
 	durable holds more more
-	umount "$M"
+	unmount "$M"
 }
 
 test_without_them_nothing_waits_for_the_disk() {
@@ -171,7 +171,7 @@ test_without_them_nothing_waits_for_the_disk() {
 	union "" "$D/a:$D/b"
 	mkdir "$M/d"
 	after_loss_of_power nowhere d
-	umount "$M"
+	unmount "$M"
 }
 
 test_sync_comes_and_goes_by_a_remount() {
@@ -193,7 +193,7 @@ test_sync_comes_and_goes_by_a_remount() {
 	synced() { rm -f "$M/try"; echo x >"$M/try" && after_loss_of_power holds try x; }
 	eventually 30 synced
 	fails any "option 'dirsync' cannot come while it is mounted: unmount" mount -o remount,dirsync "$M"
-	umount "$M"
+	unmount "$M"
 }
 
 all_of_it() { (cd "$D" && find a b -printf '%p %y %s %n %T@ %C@\n' | sort); }
@@ -237,7 +237,7 @@ test_a_union_that_becomes_read_only_changes_nothing() {
 	ctl drain "$D/a" --rate 0 >/dev/null
 	eventually 60 is 0 mode gone
 	same "$(find "$D/b/d" -type f | wc -l)" 200
-	umount "$M"
+	unmount "$M"
 }
 
 test_a_remount_without_the_helper_is_followed() {
@@ -259,7 +259,7 @@ test_a_remount_without_the_helper_is_followed() {
 	kill -9 "$pid"
 	wait $! || true
 	eventually 30 is_ro
-	umount "$M"
+	unmount "$M"
 }
 
 test_one_that_was_mounted_read_only_becomes_writable() {
@@ -268,16 +268,16 @@ test_one_that_was_mounted_read_only_becomes_writable() {
 	echo one >"$D/a/f"
 	union ro "$D/a:$D/b"
 	same "$(find "$D/a" "$D/b" -name .tributary)" ""
-	umount "$M"
+	unmount "$M"
 	union "" "$D/a:$D/b"
-	umount "$M"
+	unmount "$M"
 	union ro "$D/a:$D/b"
 	trib-union -o "ro,log=$D/log2" "$D/b" "$D/other"
 	at_exit union_end "$D/other"
 	fails any "branch '$D/b' is in use by the union at '$D/other'" mount -o remount,rw "$M"
 	are 'ro|rw' 'ro ro'
 	fails any "Read-only" touch "$M/f"
-	umount "$D/other"
+	unmount "$D/other"
 	mount -o remount,rw "$M"
 	are 'ro|rw' 'rw rw'
 	is_writable
@@ -286,7 +286,7 @@ test_one_that_was_mounted_read_only_becomes_writable() {
 	fails any "is in use by the union at '$M'" trib-union -o "log=$D/log2" "$D/b" "$D/other"
 	kill -9 "$(union_server "$M")"
 	is_writable
-	umount "$M"
+	unmount "$M"
 }
 
 test_a_branch_keeps_its_own_mode_through_it() {
@@ -299,7 +299,7 @@ test_a_branch_keeps_its_own_mode_through_it() {
 	mount -o remount,rw "$M"
 	same "$(setting branches | sed "s,$D/,,g")" "a=ro:b=ro:c=rw"
 	is_writable
-	umount "$M"
+	unmount "$M"
 }
 
 test_fstab_s_options_once_more() {
@@ -328,7 +328,7 @@ test_fstab_s_options_once_more() {
 	fails any "option 'policy=best'" mount -t fuse.trib-union -o remount,policy=best "$D/a:$D/b" "$M"
 	fails any "" "${OTHER[@]}" "$BUILD/bin/trib-union" -o remount,ro "$D/a:$D/b" "$M"
 	is_writable
-	umount "$M"
+	unmount "$M"
 	fails any "no mount of a union" trib-union -o remount,ro "$D/a:$D/b" "$M"
 }
 
@@ -353,12 +353,12 @@ test_io_uring_in_an_older_fstab_does_nothing() {
 	ctl upgrade >/dev/null
 	is_writable
 	! grep io_uring "$D/log" || false
-	umount "$M"
+	unmount "$M"
 	fails any "option 'io_uring=on': auto or off" mount -t fuse.trib-union -o io_uring=on "$D/a:$D/b" "$M"
 	sed -i 's/control=/io_uring=off,control=/' "$D/fstab"
 	mount -T "$D/fstab" "$M" 2>"$D/said"
 	same "$(cat "$D/said")" ""
-	umount "$M"
+	unmount "$M"
 }
 
 test_flags_of_the_mount() {
@@ -391,7 +391,7 @@ test_flags_of_the_mount() {
 	mount -o remount,bind,ro "$M"
 	fails any "Read-only" touch "$M/x"
 	! is_ro || false
-	umount "$M"
+	unmount "$M"
 }
 
 run_tests "$@"

@@ -122,19 +122,19 @@ test_what_is_mounted_inside_a_branch_is_not_seen() {
 	branches_with_mounts_inside
 	union policy=ff "$D/a:$D/b"
 	no_mounts_are_seen
-	umount "$M"
+	unmount "$M"
 	union policy=ff,shared "$D/a:$D/b"
 	no_mounts_are_seen
-	umount "$M"
-	umount "$D/a/both"
+	unmount "$M"
+	unmount "$D/a/both"
 	union policy=ff "$D/b:$D/a"
 	no_mounts_are_seen
-	umount "$M"
+	unmount "$M"
 	union policy=ff "$D/a"
 	fails any "No such file" stat "$M/disk"
 	same "$(ls "$M" | paste -sd ' ')" "below-disk both d"
 	same "$(ls -a "$M/d" | paste -sd ' ')" ". .. file"
-	umount "$M"
+	unmount "$M"
 }
 
 test_names_where_something_is_mounted_are_made_on_other_branches() {
@@ -161,10 +161,10 @@ inner"
 	rm -r "$M/both" "$M/d/deep"
 	[ ! -e "$D/b/both" ]
 	[ -d "$D/a/both" ]
-	umount "$M"
+	unmount "$M"
 	union policy=ff "$D/a"
 	fails any "busy" mkdir "$M/disk"
-	umount "$M"
+	unmount "$M"
 }
 
 drained() { trib-union --control "$D/ctl" status | jq -e '.branches[0] | '"$1" >/dev/null; }
@@ -180,7 +180,7 @@ inner"
 	local where
 	for where in both disk d/deep d/bound d/mounted-file "odd name"; do umount "$D/a/$where"; done
 	eventually 60 drained '.mode == "gone"'
-	umount "$M"
+	unmount "$M"
 }
 
 # In branch a, a Btrfs, subvolumes: in its root, deep, an empty one; and a snapshot
@@ -230,10 +230,10 @@ test_subvolumes_inside_a_branch_are_not_seen() {
 	fails any "No such file" stat "$M/later/f"
 	fails any "No such file" stat "$M/later2"
 	no_subvolumes_are_seen
-	umount "$M"
+	unmount "$M"
 	union policy=ff,shared "$D/b:$D/a"
 	no_subvolumes_are_seen
-	umount "$M"
+	unmount "$M"
 }
 
 test_names_of_subvolumes_are_made_on_other_branches() {
@@ -267,7 +267,7 @@ os.link("/proc/self/fd/%d" % fd, sys.argv[1] + "/was-nameless", src_dir_fd=os.op
 both
 d/deep
 of-a"
-	umount "$M"
+	unmount "$M"
 }
 
 # A snapshot has an empty directory for each subvolume of then, all of number 2.
@@ -278,7 +278,7 @@ test_branches_that_are_subvolumes_of_one_file_system() {
 	fails any "No such file" stat "$M/one"
 	fails any "No such file" stat "$M/empty"
 	same "$(cd "$M" && find . | sort | paste -sd ' ')" ". ./d ./d/file"
-	umount "$M"
+	unmount "$M"
 	union policy=ff "$D/a/one:$D/a/both:$D/a:$D/a/d/deep"
 	same "$(cat "$M/sub/f" "$M/d/file")" "one
 of-a"
@@ -287,7 +287,7 @@ of-a"
 	same "$(cat "$D/a/one/d/new")" new
 	same "$(find "$M" -type d -printf '%i\n' | sort | uniq -d)" ""
 	same "$(df -k --output=size "$M" | tail -n 1)" "$(df -k --output=size "$D/a" | tail -n 1)"
-	umount "$M"
+	unmount "$M"
 }
 
 test_a_mount_point_inside_a_branch_is_refused_by_any_path() {
@@ -299,7 +299,7 @@ test_a_mount_point_inside_a_branch_is_refused_by_any_path() {
 	fails 1 "one in the other" trib-union "$D/bound/sub/mnt:$D/b" "$D/a/sub"
 	fails 1 "one in the other" trib-union "$D/bound/sub:$D/b" "$D/a"
 	union policy=ff "$D/a/sub:$D/b"
-	umount "$M"
+	unmount "$M"
 }
 
 run_tests "$@"

@@ -31,7 +31,7 @@ start() {
 }
 # Another mount namespace that has the union keeps its server.
 stop() {
-	umount "$M"
+	unmount "$M"
 	end_union
 }
 end_union() { end_at_once $(supervisor); end_at_once $(server); }

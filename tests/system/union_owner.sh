@@ -27,7 +27,7 @@ refused() { # as in use, by the union at $M; OPTIONS BRANCHES
 }
 taken() { # OPTIONS BRANCHES: they are free
 	trib-union -o "log=$D/log2,$1" "$2" "$O"
-	umount "$O"
+	unmount "$O"
 }
 supervisor() { first_of "trib-union -f --ready-fd=3 .*$M\$"; }
 what_is_there() { find "$D/a" "$D/b" -printf '%p %y %m %u %s %n %T@ %C@ %l\n' | sort; }
@@ -118,7 +118,7 @@ test_a_mount_waits_for_one_that_ends() {
 	two policy=ff
 	local i
 	for i in 1 2 3 4 5 6 7 8; do
-		umount "$M"
+		unmount "$M"
 		trib-union -o policy=ff "$D/b:$D/a" "$M"
 	done
 }
@@ -132,7 +132,7 @@ test_branches_come_and_go() {
 	at_exit umount -l "$D/mnt3"
 	fails 1 "in use by the union at '$D/mnt3' (pid" trib-union --control "$D/ctl" add "$D/c"
 	fails 1 "in use by the union at '$M' (pid" trib-union --control "$D/ctl3" add "$D/a=RO"
-	umount "$D/mnt3"
+	unmount "$D/mnt3"
 	trib-union --control "$D/ctl" add "$D/c" >/dev/null
 	refused policy=ff "$D/c"
 	kill -KILL "$(server)"
@@ -153,7 +153,7 @@ test_who_only_reads_shares_a_branch_with_his_like() {
 	refused ro "$D/b"
 	trib-union -o "log=$D/log2" "$D/a=RO" "$O"
 	fails 1 "in use by the union at '$O'" trib-union --control "$D/ctl" set "$D/a"
-	umount "$O"
+	unmount "$O"
 	eventually 30 trib-union --control "$D/ctl" set "$D/a" >/dev/null
 	refused ro "$D/a"
 }
@@ -166,7 +166,7 @@ test_a_mount_that_is_read_only_changes_nothing() {
 	union ro,policy=rand "$D/a:$D/b"
 	same "$(cat "$M/d/f")" x
 	fails any "Read-only" touch "$M/new"
-	umount "$M"
+	unmount "$M"
 	same "$(what_is_there)" "$(cat "$D/before")"
 	mkdir "$D/a/.tributary" "$D/b/.tributary"
 	plant a
@@ -177,7 +177,7 @@ test_a_mount_that_is_read_only_changes_nothing() {
 	fails 1 "read-only" trib-union --control "$D/ctl" set "$D/a=RW"
 	kill -KILL "$(server)"
 	eventually 30 ls -R "$M" >/dev/null
-	umount "$M"
+	unmount "$M"
 	same "$(what_is_there)" "$(cat "$D/before")"
 	# Nor a union whose file systems are read-only, even if another union has them.
 	mount -o remount,ro "$D/a"
@@ -185,27 +185,27 @@ test_a_mount_that_is_read_only_changes_nothing() {
 	union policy=ff "$D/a:$D/b"
 	taken policy=ff "$D/a:$D/b"
 	same "$(cat "$M/d/f")" x
-	umount "$M"
+	unmount "$M"
 	same "$(what_is_there)" "$(cat "$D/before")"
 }
 
 test_a_branch_that_failed_is_free_and_comes_back_when_it_is_again() {
 	loop_fs a 64M mkfs.ext4 -q
 	small_branches 1M 20M # b; a is over the other
-	umount "$D/a"
+	unmount "$D/a"
 	other
 	echo a >"$D/a/f"
 	union "policy=ff,control=$D/ctl" "$D/a:$D/b"
 	sync -f "$D/a"
 	shut_down_fs "$D/a"
 	fails any "Input/output error" cat "$M/f"
-	eventually 30 umount "$D/a"
+	unmount "$D/a"
 	mount -o loop,noatime "$D/a.img" "$D/a"
 	# Another one may be quicker than the first; then that waits.
 	if trib-union -o "log=$D/log2" "$D/a" "$O" 2>"$D/err"; then
 		eventually 30 grep -q "another union has it now" "$D/log"
 		fails any "Input/output error" cat "$M/f"
-		umount "$O"
+		unmount "$O"
 	else
 		grep -q "in use by the union at '$M'" "$D/err"
 	fi

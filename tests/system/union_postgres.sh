@@ -57,7 +57,6 @@ start() {
 	at_exit kill -QUIT "$(postmaster)"
 }
 # A postmaster takes its pid file away a moment before it is gone.
-unmount() { eventually 30 umount "$M"; }
 stop() { as_nobody pg_ctl -D "$DATA" -w -t 60 -m fast stop >/dev/null; }
 postmaster() { head -n 1 "$DATA/postmaster.pid"; }
 
@@ -145,7 +144,7 @@ test_postgresql_that_is_killed_has_all_that_it_promised() {
 	# Again, where its data passes through the server.
 	stop
 	check_pages
-	unmount
+	unmount "$M"
 	union policy=rand,passthrough=off
 	start
 	check
@@ -154,7 +153,7 @@ test_postgresql_that_is_killed_has_all_that_it_promised() {
 	check
 	stop
 	check_pages
-	unmount
+	unmount "$M"
 	union policy=rand
 	check_pages
 	start
@@ -165,7 +164,7 @@ test_postgresql_that_is_killed_has_all_that_it_promised() {
 		[ -n "$(find "$D/$name/data/base" "$D/$name/data/pg_wal" -type f -size +0 -print -quit)" ] ||
 			fail "branch $name was not used"
 	done
-	unmount
+	unmount "$M"
 }
 
 # The union's server is killed, too, again and again.
@@ -180,7 +179,7 @@ test_postgresql_while_servers_are_killed() {
 	check
 	stop
 	check_pages
-	unmount
+	unmount "$M"
 	kill_no_more
 }
 
@@ -214,7 +213,7 @@ test_what_postgresql_lost_would_be_found() {
 	printf x | dd of="$DATA/$base" bs=1 seek=$((8192 * 3 + 5000)) conv=notrunc status=none
 	fails any "" check_pages
 	grep -q "checksum verification failed" "$D/pages"
-	unmount
+	unmount "$M"
 }
 
 run_tests "$@"

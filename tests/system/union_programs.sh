@@ -80,7 +80,7 @@ test_git_and_a_compiler() {
 	same "$(git status --porcelain)" ""
 	[ "$(is_spread)" -ge 2 ]
 	cd /
-	umount "$M"
+	unmount "$M"
 	union
 	same "$(git -c safe.directory='*' -C "$M/tree" status --porcelain)" ""
 }

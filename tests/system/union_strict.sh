@@ -37,7 +37,7 @@ test_no_file_gets_rights_that_it_has_not_on_its_branch() {
 	same "$(effective)" 0
 	opens
 	runs
-	umount "$M"
+	unmount "$M"
 	mount -o remount,nosuid,nodev "$D/b"
 	union policy=ff "$D/a:$D/b" 2>"$D/said"
 	same "$(flags)" "nodev nosuid"
@@ -63,7 +63,7 @@ test_what_its_options_say_is_so() {
 	branch b
 	union suid,dev,exec "$D/a:$D/b"
 	same "$(flags)" ""
-	umount "$M"
+	unmount "$M"
 	union nosuid,dev "$D/a:$D/b"
 	same "$(flags)" "noexec nosuid"
 	mount -o remount,exec,suid,dev "$D/a"
@@ -105,7 +105,7 @@ test_a_branch_that_comes_back_in_another_way() {
 	mount -o loop,noatime,nosuid "$D/a.img" "$D/a" || skip "a file system is mounted once only here"
 	at_exit umount -l "$D/a"
 	# The union has the mount of before open, which nobody sees any more.
-	umount "$M"
+	unmount "$M"
 	union "" "$D/a:$D/b"
 	same "$(flags)" nosuid
 }
@@ -119,7 +119,7 @@ test_a_mount_that_hides_it_is_left_alone() {
 	mount -o remount,nosuid,nodev "$D/a"
 	sleep 0.5 # time to do wrong
 	same "$(findmnt -rno FSTYPE,VFS-OPTIONS "$M" | grep -E 'nosuid|nodev')" ""
-	umount "$M"
+	unmount "$M"
 	mount -o remount,nosuid,nodev,noatime "$D/a"
 	eventually 30 are "nodev nosuid"
 }

@@ -64,7 +64,7 @@ test_names_and_contents_are_as_they_were() {
 	same "$(ls "$M/d" | xargs)" "f g l"
 	same "$(cat "$M/d/g")" two
 	rm -r "$M/d"
-	umount "$M"
+	unmount "$M"
 	eventually 30 gone
 }
 
@@ -82,7 +82,7 @@ test_a_pattern_that_meets_the_union_goes_on() {
 	same "$(timeout 60 cat "$M/f")" kept
 	kill_server
 	same "$(timeout 60 ls "$M" | xargs)" "f part"
-	umount "$M"
+	unmount "$M"
 	eventually 30 gone
 }
 
@@ -143,7 +143,7 @@ test_open_files_go_on() {
 		same "$(cat "$M/f" | xargs) $(cat "$M/w" | xargs)" "one two three more more"
 		same "$(cat "$D"/[ab]/f | xargs)" "one two three"
 		rm "$M/f" "$M/w"
-		umount "$M"
+		unmount "$M"
 		eventually 30 gone
 	done
 }
@@ -167,7 +167,7 @@ test_what_was_removed_while_open_stays() {
 		same "$(stat -L -c '%F %h' /proc/self/fd/$g)" "directory 0"
 		exec {f}>&- {p}>&- {g}>&-
 		same "$(ls -A "$M")" ""
-		umount "$M"
+		unmount "$M"
 		eventually 30 gone
 	done
 }
@@ -305,7 +305,7 @@ test_a_branch_that_has_failed_comes_back_to_the_next_server() {
 	same "$(cat "$M/g")" of-b
 	fails any "Input/output error" touch "$M/f"
 	eventually 30 is_state "$D/a" failed
-	eventually 30 umount "$D/a"
+	unmount "$D/a"
 	kill_server
 	eventually 30 is_state "$D/a" failed
 	mount -o loop,noatime "$D/a.img" "$D/a"
@@ -330,7 +330,7 @@ test_what_was_said_without_a_failed_branch_is_put_right_by_the_next_server() {
 	same "$(cat "$M/f")" of-a
 	lose_a
 	same "$(cat "$M/both")" of-b
-	eventually 30 umount "$D/a"
+	unmount "$D/a"
 	mount -o loop,noatime "$D/a.img" "$D/a"
 	kill_server
 	eventually 30 is_state "$D/a" ok
@@ -355,7 +355,7 @@ test_a_directory_in_doubt_is_so_to_the_next_server() {
 	fails any "Input/output error" touch "$M/both/x"
 	kill_server
 	fails any "Input/output error" stat "$M/both/x"
-	eventually 30 umount "$D/a"
+	unmount "$D/a"
 	mount -o loop,noatime "$D/a.img" "$D/a"
 	eventually 30 is_state "$D/a" ok
 	same "$(cat "$M/both/x")" of-a
@@ -431,7 +431,7 @@ test_data_written_while_it_is_killed_is_right() {
 		done
 		wait $pid || { cat "$D/fio"; return 1; }
 		rm -f "$M"/w.*
-		umount "$M"
+		unmount "$M"
 		eventually 30 gone
 	done
 }
@@ -470,7 +470,7 @@ P
 	echo more >"$M/g"
 	same "$(cat "$M/g")" more
 	grep -q "have ended with an error" "$D/log"
-	umount "$M"
+	unmount "$M"
 	eventually 30 gone
 }
 
@@ -481,7 +481,7 @@ test_it_is_unmounted_by_sigterm_and_by_umount() {
 	eventually 30 gone
 	! mountpoint -q "$M" || false
 	union
-	umount "$M"
+	unmount "$M"
 	eventually 30 gone
 }
 
@@ -664,7 +664,7 @@ test_without_a_holder_it_serves_on() {
 	rm "$M/f"
 	echo more >"$M/g"
 	same "$(cat "$M/g")" more
-	umount "$M"
+	unmount "$M"
 	eventually 30 gone
 }
 

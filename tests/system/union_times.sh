@@ -139,8 +139,8 @@ with_its_own() { # MOUNT-OPTION OF-BRANCHES PASSTHROUGH
 	(cd "$D/plain" && old -- */* ./*)
 	reads "$D/plain" >"$D/want"
 	reads "$M" | diff "$D/want" - || fail "not by the next server"
-	umount "$M" "$D/plain"
-	eventually 30 umount "$D/a" "$D/b"
+	unmount "$M" "$D/plain"
+	unmount "$D/a" "$D/b"
 }
 
 test_reading_changes_access_times_as_strictatime_says() { as_on_a_branch strictatime passthrough=auto; }

@@ -260,7 +260,7 @@ test_xfs_that_cannot_be_used_is_refused_and_repaired_when_told_to() {
 	xfs_io -x -c shutdown "$C/host1/run/volumes/brk/branch-0"
 	on 1 trib umount brk --force --quiet
 	mount -o loop,nouuid "$file" "$(mnt 3 plain)"
-	umount "$C/host3/mnt/plain"
+	unmount "$C/host3/mnt/plain"
 	xfs "$file" "agi 0" "write -d freecount 1"
 	fails 1 "needs a person" on 1 trib mount brk "$C/host1/mnt/brk"
 	nowhere brk
@@ -483,7 +483,7 @@ test_a_guest_that_only_reads_gets_what_it_can_mount() {
 	echo kept >"$m/file"
 	sync "$m/file"
 	xfs_io -x -c "shutdown -f" "$m"
-	umount "$m"
+	unmount "$m"
 	unmounts 1 guest
 	wrong_root_links "$(image guest 0)"
 	debugfs -w -R 'ssv error_count 3' "$(image guest 0)" 2>/dev/null
@@ -492,7 +492,7 @@ test_a_guest_that_only_reads_gets_what_it_can_mount() {
 		same "$(blockdev --getro "$dev")" 1
 		mount -o ro "$dev" "$m"
 		same "$(cat "$m/file")" kept
-		umount "$m"
+		unmount "$m"
 		unmounts $host guest
 	done
 	e2fsck -fn "$(image guest 0)" >/dev/null 2>&1
@@ -528,7 +528,7 @@ test_a_snapshot_of_what_is_mounted_is_shown_and_restored() {
 		fails any "read-only" mount -o ro "$dev" "$(mnt 3 of)"
 		mount -o "ro,$how" "$dev" "$C/host3/mnt/of"
 		same "$(findmnt -no SOURCE "$C/host3/mnt/of")" "$dev"
-		umount "$C/host3/mnt/of"
+		unmount "$C/host3/mnt/of"
 		on 2 trib detach "$extent" --quiet
 		on 1 trib snapshot restore moment from --quiet
 		on 2 trib mount from "$(mnt 2 from)" --read-only --quiet

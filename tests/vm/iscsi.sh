@@ -174,7 +174,7 @@ test_the_initiator_uses_a_disk_that_grows_and_a_server_that_restarts() {
 	rm "$TEST_DIR/go"
 	wait $writer || fail "$(cat "$TEST_DIR/writer.err")"
 	same "$(ls /sys/class/iscsi_session)" "$first"
-	umount "$TEST_DIR/mnt"
+	unmount "$TEST_DIR/mnt"
 	e2fsck -fn "$device"
 
 	# Again is the same; after detach there is nothing.

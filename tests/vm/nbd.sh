@@ -27,13 +27,13 @@ use_as_a_disk() {
 	sync "$TEST_DIR/mnt/random"
 	sum=$(md5sum <"$TEST_DIR/mnt/random")
 	fstrim "$TEST_DIR/mnt"
-	umount "$TEST_DIR/mnt"
+	unmount "$TEST_DIR/mnt"
 	e2fsck -fn "$device"
 	blockdev --flushbufs "$device"
 	mount -o ro "$device" "$TEST_DIR/mnt"
 	same "$(md5sum <"$TEST_DIR/mnt/random")" "$sum"
 	diff -r "$TOP/base" "$TEST_DIR/mnt/base"
-	umount "$TEST_DIR/mnt"
+	unmount "$TEST_DIR/mnt"
 }
 
 # The control: when this one fails too, look at the guest before ours.
@@ -132,7 +132,7 @@ test_the_initiator_attaches_an_extent_and_detaches_it() {
 	mount "$device" "$TEST_DIR/mnt"
 	at_exit umount "$TEST_DIR/mnt"
 	fails 1 EBUSY detach a
-	umount "$TEST_DIR/mnt"
+	unmount "$TEST_DIR/mnt"
 	detach a
 	same "$(cat "/sys/block/${device#/dev/}/size")" 0
 	detach a
@@ -159,7 +159,7 @@ test_a_mounted_file_system_grows_with_its_extent() {
 	resize2fs "$device"
 	mount "$device" "$TEST_DIR/mnt"
 	head -c 60M /dev/zero >"$TEST_DIR/mnt/more"
-	umount "$TEST_DIR/mnt"
+	unmount "$TEST_DIR/mnt"
 	e2fsck -fn "$device"
 }
 

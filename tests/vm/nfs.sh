@@ -59,10 +59,10 @@ forget_clients() {
 		[ ! -e "$client" ] || echo expire >"$client"
 	done
 }
-unmount() { forget_clients && umount "$M"; }
+forget_and_unmount() { forget_clients && umount "$M"; }
 stop() {
 	end_export
-	eventually 60 unmount
+	eventually 60 forget_and_unmount
 	eventually 30 union_is_gone
 }
 

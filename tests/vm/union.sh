@@ -40,7 +40,7 @@ two_branches() { # MKFS...
 	mkdir -p "$D/a/both" "$D/b/both" "$D/a/of-a" "$D/a/deep/"{1..30}
 	echo a | tee "$D/a/f-a" "$D/a/both/x-a" "$D/a/of-a/y" >/dev/null
 	echo b | tee "$D/b/f-b" "$D/b/both/x-b" >/dev/null
-	umount "$D/a" # nothing of it is in memory
+	unmount "$D/a" # nothing of it is in memory
 	mount -o noatime /dev/mapper/dies "$D/a"
 	: >"$D/log"
 	trib-union -o "log=$D/log,control=$D/ctl,policy=ff" "$D/a:$D/b" "$M"
@@ -81,7 +81,7 @@ new_names_go_elsewhere() {
 # Its file system has given up: it is mounted again once the device works.
 comes_back() {
 	turn linear
-	eventually 60 umount "$D/a" # once what was being served is over
+	unmount "$D/a" # once what was being served is over
 	mount -o noatime /dev/mapper/dies "$D/a"
 	eventually 90 is_state ok
 }
@@ -92,7 +92,7 @@ all_is_there() {
 	same "$( (cd "$D" && find a b -name .tributary -prune -o -type f -printf '%P\n') | sort | uniq -d)" ""
 	echo more >"$M/more"
 	same "$(cat "$D/a/more")" more
-	umount "$M"
+	unmount "$M"
 }
 
 test_an_xfs_whose_device_fails() {
