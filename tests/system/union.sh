@@ -112,10 +112,10 @@ test_fstab_mounts_it_as_any_file_system() {
 		mount -a -T "$D/named"
 		mount -T "$D/named" "$M"
 		grep -c " $M " /proc/self/mountinfo
-		unmount "$M"
+		umount "$M"
 		mount -a -T "$D/named"
 		mount -a -T "$D/named"
-		unmount "$M"
+		umount "$M"
 		! mountpoint -q "$M" || false
 	END
 	unshare -m --propagation slave bash "$D/in-namespace" >"$D/out" 2>"$D/err" || fail "$(cat "$D/out" "$D/err")"
