@@ -114,6 +114,23 @@ test_a_union_that_was_detached_has_them_until_it_ends() {
 	taken policy=ff "$D/a:$D/b"
 }
 
+# A union that looks has a descriptor of each branch for a moment, also once mounted.
+test_one_that_looks_for_owners_is_none() {
+	two policy=ff
+	unmount "$M"
+	python3 - "$D/a/.tributary" "$D/is-there" "$D/c" "$D/mnt3" <<-'END' &
+		import os, sys
+		held, ready = sys.argv[1:3]
+		os.set_inheritable(os.open(held, os.O_PATH | os.O_DIRECTORY), True)
+		open(ready, "x").close()
+		os.execv("/proc/self/exe", ["trib-union", "-c", "import time; time.sleep(300)", *sys.argv[3:]])
+	END
+	at_exit kill $!
+	eventually 30 test -e "$D/is-there"
+	eventually 30 grep -q "^trib-union" "/proc/$!/cmdline"
+	taken policy=ff "$D/a:$D/b"
+}
+
 test_a_mount_waits_for_one_that_ends() {
 	two policy=ff
 	local i

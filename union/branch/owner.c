@@ -154,17 +154,28 @@ static bool is_mounted(const struct process *p, const char *mountpoint)
 	return false;
 }
 
-/* Does @p hold its descriptor @name as one that only reads? */
-static bool only_reads(const struct process *p, const char *name)
+enum held {
+	HELD_IN_PASSING, /* by one that looks for owners, as we do here */
+	HELD_TO_READ,
+	HELD_TO_WRITE,
+};
+
+/* How does @p hold its descriptor @name? By fdinfo of proc(5). */
+static enum held held_as(const struct process *p, const char *name)
 {
 	auto_free char *text = NULL;
 	char path[300];
+	const char *flags;
 	size_t length;
 
 	(void)snprintf(path, sizeof(path), "fdinfo/%.255s", name); /* fits */
-	return file_read(p->dir, path, ARGUMENTS_MAX, &text, &length, NULL) ==
-		       0 &&
-	       strstr(text, "FLOCK  ADVISORY  READ");
+	if (file_read(p->dir, path, ARGUMENTS_MAX, &text, &length, NULL) < 0)
+		return HELD_IN_PASSING; /* it is closed */
+	flags = strstr(text, "flags:");
+	if (flags && strtoul(flags + strlen("flags:"), NULL, 8) & O_PATH)
+		return HELD_IN_PASSING;
+	return strstr(text, "FLOCK  ADVISORY  READ") ? HELD_TO_READ
+						     : HELD_TO_WRITE;
 }
 
 struct search {
@@ -182,6 +193,25 @@ static bool is_of_branch(const struct branch *branch, int fd, const char *path)
 	return fstat(fd, &st) == 0 && fstat(branch->root_fd, &own) == 0 &&
 	       st.st_dev == own.st_dev &&
 	       (st.st_ino == own.st_ino || branch_overlaps(branch, fd, path));
+}
+
+/*
+ * Is a descriptor of the file system of a branch of ours? Others are not
+ * opened: their unmount would fail meanwhile.
+ */
+static bool is_on_our_fs(const struct search *s, int fds, const char *name)
+{
+	struct statx st, own;
+
+	if (statx(fds, name, AT_STATX_DONT_SYNC, 0, &st) < 0)
+		return false;
+	for (unsigned i = 0; i < s->count; i++)
+		if (statx(s->branches[i]->root_fd, "",
+			  AT_EMPTY_PATH | AT_STATX_DONT_SYNC, 0, &own) == 0 &&
+		    st.stx_dev_major == own.stx_dev_major &&
+		    st.stx_dev_minor == own.stx_dev_minor)
+			return true;
+	return false;
 }
 
 /* Find our branch that is, or overlaps, the one with BRANCH_WORK_DIR @fd. */
@@ -220,6 +250,7 @@ static const struct branch *find_owner_branch(const struct search *s,
 
 	while (dir && !found && (entry = readdir(dir))) {
 		auto_close int fd = -1;
+		enum held held;
 
 		if (!link_of(fds, entry->d_name, ret))
 			continue;
@@ -227,10 +258,13 @@ static const struct branch *find_owner_branch(const struct search *s,
 		if (length + 1 < sizeof(end) ||
 		    strcmp(ret + length + 1 - sizeof(end), end) != 0)
 			continue;
+		held = held_as(p, entry->d_name);
+		if (held == HELD_IN_PASSING ||
+		    !is_on_our_fs(s, fds, entry->d_name))
+			continue;
 		fd = openat(fds, entry->d_name, O_PATH | O_CLOEXEC);
 		if (fd >= 0)
-			found = find_ours(s, fd, ret,
-					  only_reads(p, entry->d_name));
+			found = find_ours(s, fd, ret, held == HELD_TO_READ);
 	}
 	if (dir)
 		(void)closedir(dir);
