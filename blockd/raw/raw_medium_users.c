@@ -15,6 +15,7 @@
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "base/mount_ns.h"
+#include "base/process_fd.h"
 #include "blockd/local/loopdev_users.h"
 
 #define TRIES    20u
@@ -47,24 +48,19 @@ static bool each_entry(const char *path,
 
 /* ---- programs ---- */
 
-/*
- * By what the link says: to ask a file where it is may hang, when it is on a
- * silent server. Devices are in /dev, and answer.
- */
+/* By what the link says: a file on a silent server does not answer. */
 static bool has_it(struct others *others, int dirfd, const char *name)
 {
 	char target[PATH_MAX];
-	ssize_t n = readlinkat(dirfd, name, target, sizeof(target) - 1);
-	struct stat st;
+	ssize_t n;
 
+	if (others->is_device)
+		return process_fd_is_device(dirfd, name, others->device);
+	n = readlinkat(dirfd, name, target, sizeof(target) - 1);
 	if (n <= 0)
 		return false;
 	target[n] = '\0';
-	if (!others->is_device)
-		return strcmp(target, others->path) == 0;
-	return strncmp(target, "/dev/", 5) == 0 &&
-	       fstatat(dirfd, name, &st, 0) == 0 && S_ISBLK(st.st_mode) &&
-	       st.st_rdev == others->device;
+	return strcmp(target, others->path) == 0;
 }
 
 static bool of_process(struct others *others, int dirfd, const char *name)

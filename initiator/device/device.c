@@ -18,6 +18,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/mount_ns.h"
+#include "base/process_fd.h"
 
 #define WAIT_STEP_MS 10
 #define BUSY_MS      3000
@@ -92,15 +93,13 @@ static bool has_open(const char *pid, dev_t device)
 {
 	char path[64];
 	struct dirent *e;
-	struct stat st;
 	bool has = false;
 	DIR *dir;
 
 	(void)snprintf(path, sizeof(path), "/proc/%.16s/fd", pid);
 	dir = opendir(path);
 	while (dir && !has && (e = readdir(dir)))
-		has = fstatat(dirfd(dir), e->d_name, &st, 0) == 0 &&
-		      S_ISBLK(st.st_mode) && st.st_rdev == device;
+		has = process_fd_is_device(dirfd(dir), e->d_name, device);
 	if (dir)
 		(void)closedir(dir);
 	return has;

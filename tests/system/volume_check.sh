@@ -435,6 +435,7 @@ test_a_check_that_goes_on_is_not_begun_again() {
 	tune2fs -E force_fsck "$(image slow 0)" >/dev/null
 	touch "$TEST_DIR/hold"
 	at_exit rm -f "$TEST_DIR/hold"
+	silent_file # which is met before the checks are
 	mounts 1 slow >/dev/null 2>&1 &
 	pid=$!
 	eventually 30 stopped
@@ -449,7 +450,9 @@ test_a_check_that_goes_on_is_not_begun_again() {
 	pkill -KILL -P "$pid" -x trib || kill -KILL "$(pgrep -f "trib mount slow $C")"
 	wait "$pid" || true
 	rm "$TEST_DIR/hold"
-	on 1 trib mount slow "$C/host1/mnt/slow" 2>"$TEST_DIR/busy" || rc=$?
+	on 1 timeout 120 trib mount slow "$C/host1/mnt/slow" 2>"$TEST_DIR/busy" || rc=$?
+	kill -KILL "$SILENT"
+	umount -l "$TEST_DIR/silent"
 	same $rc 6
 	grep -E "/dev/loop[0-9]+ is in use by (e2fsck \($check\)|strace \([0-9]+\))" "$TEST_DIR/busy"
 	fails 6 "" on 1 trib volume check slow --repair
@@ -463,6 +466,20 @@ test_a_check_that_goes_on_is_not_begun_again() {
 	unmounts 1 slow
 	checks_begun 4
 	scrapped slow
+}
+# A program has a file open whose server does not answer.
+silent_file() {
+	mkdir -p "$TEST_DIR/served" "$TEST_DIR/silent"
+	touch "$TEST_DIR/served/f"
+	trib-union -f -o shared,survive=no,log=/dev/null "$TEST_DIR/served" "$TEST_DIR/silent" &
+	SILENT=$!
+	at_exit kill -KILL "$SILENT"
+	at_exit umount -l "$TEST_DIR/silent"
+	eventually 30 test -e "$TEST_DIR/silent/f"
+	sleep 300 <"$TEST_DIR/silent/f" &
+	at_exit kill -KILL $!
+	eventually 30 grep -q sleep "/proc/$!/comm"
+	kill -STOP "$SILENT"
 }
 checks_begun() { same "$(ran | grep -c "^e2fsck")" "$1" "$(ran)"; }
 stopped() {
