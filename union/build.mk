@@ -13,13 +13,13 @@ $(eval $(call library,union,\
   union/node/node.c union/node/orphan_inode.c union/node/node_copies.c union/node/node_index.c union/node/lost_forget.c union/node/preserve_ctime.c \
   union/node/node_restore.c union/node/forgotten.c \
   union/node/node_slots.c union/node/node_reclaim.c union/migrate/nudge.c union/branch/ino_preserve.c union/state/reply_cache.c union/state/reply_cache_slots.c union/serve/pending_names.c \
-  union/open/open_dir.c union/open/open_file.c union/open/open_record.c union/state/open_table.c union/branch/owner.c union/ops/ops.c union/ops/privileges.c union/ops/reply.c union/ops/ops_attr.c \
+  union/open/open_dir.c union/open/open_file.c union/open/open_restore.c union/state/open_table.c union/branch/owner.c union/ops/ops.c union/ops/privileges.c union/ops/reply.c union/ops/ops_attr.c \
   union/ops/ops_dir.c union/ops/ops_io.c union/ops/ops_lookup.c union/ops/ops_name.c \
   union/ops/ops_open.c union/ops/ops_rename.c union/ops/ops_xattr.c union/config/options.c \
   union/config/options_branches.c union/config/options_mergerfs.c union/supervisor/restart_backoff.c union/open/passthrough.c \
   union/change/place.c union/config/policy.c union/state/policy_record.c union/config/policy_set.c union/view/preserve_mtime.c \
   union/migrate/relocate.c union/live/remount.c union/live/remounted.c union/change/remove_dir.c union/change/rename_dir.c \
-  union/change/rename_exchange.c union/change/rename_hits.c union/change/rename_parts.c union/state/request.c union/state/request_use.c union/migrate/room.c \
+  union/change/rename_exchange.c union/change/rename_hits.c union/change/rename_parts.c union/state/request.c union/migrate/room.c \
   union/recover/saved_nodes.c union/recover/saved_nodes_file.c union/view/lookup_policy.c union/serve/fuse_threads.c union/serve/watchdog.c union/live/settings.c union/state/state.c union/view/state_note.c union/sys/statx.c union/view/subdirs.c union/view/branch_stats.c \
   union/recover/handover.c union/ops/trim.c union/recover/unfinished.c union/view/unionfs.c union/recover/unionfs_life.c union/view/unseen.c,fuse3 json-c,base))
 $(eval $(call program,trib-union,union/main.c,union))

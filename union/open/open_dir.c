@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "union/open/open_record.h"
 #include "union/state/state.h"
 
 void open_dir_note_stream(struct dir *dir, bool streaming)
@@ -18,9 +17,9 @@ void open_dir_note_stream(struct dir *dir, bool streaming)
 	node_unlock(&dir->fs->nodes, dir->node);
 }
 
-static void open_dir_free(struct request_use *use)
+static void open_dir_free(struct open_item *item)
 {
-	struct dir *dir = (struct dir *)use;
+	struct dir *dir = (struct dir *)item;
 
 	open_dir_note_stream(dir, false);
 	if (dir->outdated)
@@ -35,14 +34,16 @@ static void open_dir_free(struct request_use *use)
 	free(dir);
 }
 
-struct dir *open_dir_new(struct unionfs *fs, struct node *node)
+struct dir *open_dir_new(struct unionfs *fs, struct node *node, uint32_t flags)
 {
 	struct dir *dir = calloc(1, sizeof(*dir));
 
 	if (!dir)
 		return NULL;
-	atomic_init(&dir->use.references, 1);
-	dir->use.free = open_dir_free;
+	atomic_init(&dir->item.references, 1);
+	dir->item.flags = flags | STATE_OPEN_DIR;
+	dir->item.free = open_dir_free;
+	dir->quiet = flags & STATE_OPEN_QUIET;
 	dir->fs = fs;
 	dir->node = node;
 	node_hold_id(&fs->nodes, node->id);
@@ -52,32 +53,17 @@ struct dir *open_dir_new(struct unionfs *fs, struct node *node)
 
 void open_dir_close(struct unionfs *fs, const struct fuse_file_info *info)
 {
-	struct dir *dir = open_dir_of(fs, info);
-
-	if (!dir)
-		return;
-	request_use_drop(&dir->use);
-	open_record_end(fs, info->fh);
-	/* Last: the place in the table is that of the record. */
 	open_table_remove(&fs->opened, info->fh);
 }
 
 int open_dir_restore(struct unionfs *fs, uint64_t number, struct node *node,
 		     unsigned flags)
 {
-	struct dir *dir = open_dir_new(fs, node);
-	int r = dir ? open_table_add_at(&fs->opened, number, dir) : -ENOMEM;
+	struct dir *dir = open_dir_new(fs, node, flags);
+	int r = dir ? open_table_add_at(&fs->opened, number, &dir->item)
+		    : -ENOMEM;
 
-	if (r < 0) {
-		if (dir)
-			request_use_drop(&dir->use);
-		return r;
-	}
-	dir->quiet = flags & STATE_OPEN_QUIET;
-	return 0;
-}
-
-void open_dir_drop(struct unionfs *fs, uint64_t number)
-{
-	open_dir_close(fs, &(struct fuse_file_info){.fh = number});
+	if (r < 0 && dir)
+		open_item_put(&dir->item);
+	return r;
 }

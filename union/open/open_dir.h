@@ -9,12 +9,11 @@
 #include <stdint.h>
 
 #include "union/open/dir_listing.h"
-#include "union/state/request_use.h"
 #include "union/view/merge.h"
 #include "union/view/unionfs.h"
 
 struct dir {
-	struct request_use use; /* first */
+	struct open_item item; /* first */
 	struct unionfs *fs;
 	struct node *node;    /* held */
 	pthread_mutex_t lock; /* guards all below */
@@ -40,8 +39,11 @@ static inline struct dir *open_dir_of(const struct unionfs *fs,
 	return open_table_get(&fs->opened, info->fh);
 }
 
-/* Make one with no parts open, and in no table. NULL: ENOMEM. */
-struct dir *open_dir_new(struct unionfs *fs, struct node *node);
+/*
+ * Make one with no parts open, and in no table. @flags: STATE_OPEN_. NULL:
+ * ENOMEM.
+ */
+struct dir *open_dir_new(struct unionfs *fs, struct node *node, uint32_t flags);
 
 /* Close it, if it is open. */
 void open_dir_close(struct unionfs *fs, const struct fuse_file_info *info);
@@ -53,13 +55,9 @@ void open_dir_close(struct unionfs *fs, const struct fuse_file_info *info);
  */
 void open_dir_note_stream(struct dir *dir, bool streaming);
 
-/*
- * Restore or drop an open directory, as open_file_restore() and
- * open_file_drop().
- */
+/* Restore an open directory, as open_file_restore(). */
 int open_dir_restore(struct unionfs *fs, uint64_t number, struct node *node,
 		     unsigned flags);
-void open_dir_drop(struct unionfs *fs, uint64_t number);
 
 /*
  * Open the parts of @dir, which has none open: all copies of @node, or the kept

@@ -18,9 +18,7 @@
 #include "union/branch/atime.h"
 #include "union/change/act_as.h"
 #include "union/open/branch_full.h"
-#include "union/open/open_record.h"
 #include "union/open/passthrough.h"
-#include "union/state/reply_cache.h"
 #include "union/state/request.h"
 #include "union/state/state.h"
 #include "union/state/thread_branches.h"
@@ -111,9 +109,14 @@ static int choose_way(struct request *request, struct node *node,
 	return 0;
 }
 
-static void free_file(struct request_use *use)
+static bool file_has(const struct open_file *file, uint32_t flag)
 {
-	struct open_file *file = (struct open_file *)use;
+	return file->item.flags & flag;
+}
+
+static void free_file(struct open_item *item)
+{
+	struct open_file *file = (struct open_file *)item;
 
 	fd_close(file->fd);
 	free(file);
@@ -125,22 +128,26 @@ void open_file_close(struct unionfs *fs, struct node *node,
 	struct node_file *use = node_file(node);
 	struct open_file *file = open_file_of(fs, info);
 	const struct copy *copy = node_first(node);
-	uint64_t number = info->fh;
-	bool read_write = file->read_write, writes = file->writes;
-	struct branch *wrote = file->passed_writer;
+	bool read_write, writes;
+	struct branch *wrote;
 
+	if (!file)
+		return;
+	read_write = file_has(file, STATE_OPEN_READS);
+	writes = file_has(file, STATE_OPEN_WRITES);
+	wrote = file->passed_writer;
 	room_writer_end(fs->room, &file->writer);
-	/* Close it before it counts no more: see file_in_use(). */
-	request_use_drop(&file->use);
+	/*
+	 * It is closed before it counts no more: see file_in_use(). Its record
+	 * ends before its backing id: the next server gives back an id that no
+	 * open file has, but would use again that of a file recorded as open.
+	 */
+	open_table_remove(&fs->opened, info->fh);
 	node_lock(&fs->nodes, node);
 	use->opens--;
 	use->rw_opens -= read_write;
 	use->writers -= writes;
 	if (!use->opens && use->backing_id) {
-		/* First the record: the next server gives back an id that no
-		 * open file has, but would use again that of a file recorded as
-		 * open. */
-		open_record_end(fs, number);
 		passthrough_close(fs, use->backing_id);
 		use->backing_id = 0;
 	}
@@ -151,9 +158,6 @@ void open_file_close(struct unionfs *fs, struct node *node,
 	}
 	if (copy)
 		room_closed(fs->room, branch_of(fs, copy));
-	open_record_end(fs, number);
-	/* Last: the place in the table is that of the record. */
-	open_table_remove(&fs->opened, number);
 }
 
 /*
@@ -163,14 +167,18 @@ void open_file_close(struct unionfs *fs, struct node *node,
 static bool count_open(struct unionfs *fs, const struct request *request,
 		       struct node *node, struct open_file *file)
 {
+	bool read_write = file_has(file, STATE_OPEN_READS),
+	     writes = file_has(file, STATE_OPEN_WRITES);
 	struct node_file *use = node_file(node);
 	const struct copy *copy = node_first(node);
 
 	use->opens++;
-	use->rw_opens += file->read_write;
-	use->writers += file->writes;
-	file->passed_writer = node->passthrough && file->writes &&
-					      !file->seen && copy
+	use->rw_opens += read_write;
+	use->writers += writes;
+	file->passed_writer = node->passthrough && writes &&
+					      !file_has(file,
+							STATE_OPEN_SEEN) &&
+					      copy
 				      ? branch_of(fs, copy)
 				      : NULL;
 	file->writer.branch = NULL;
@@ -180,7 +188,7 @@ static bool count_open(struct unionfs *fs, const struct request *request,
 				  &file->writer);
 	}
 	return node->passthrough &&
-	       unseen_begins(fs, request, node, file->read_write);
+	       unseen_begins(fs, request, node, read_write);
 }
 
 /*
@@ -217,15 +225,64 @@ static void drop_cached(int fd)
 	(void)posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED); /* is a hint */
 }
 
-/* Get the flags of struct state_open. */
-static unsigned record_flags(const struct open_file *file)
+/* Make an open file without a number; takes @fd. NULL: ENOMEM. */
+static struct open_file *make_file(const struct node *node, int fd,
+				   uint32_t flags)
 {
-	return (file->read_write ? STATE_OPEN_READS : 0) |
-	       (file->writes ? STATE_OPEN_WRITES : 0) |
-	       (file->quiet ? STATE_OPEN_QUIET : 0) |
-	       (file->root ? STATE_OPEN_ROOT : 0) |
-	       (file->seen ? STATE_OPEN_SEEN : 0) |
-	       (file->appends ? STATE_OPEN_APPENDS : 0);
+	struct open_file *file = malloc(sizeof(*file));
+
+	if (!file) {
+		fd_close(fd);
+		return NULL;
+	}
+	atomic_init(&file->item.references, 1);
+	file->item.flags = flags;
+	file->item.free = free_file;
+	file->fd = fd;
+	file->moves = node_moves(node);
+	file->writer.branch = NULL;
+	return file;
+}
+
+/* Get the flags of an open file, as STATE_OPEN_. */
+static uint32_t flags_of(const struct request *request, int flags, bool appends)
+{
+	int mode = flags & O_ACCMODE;
+
+	return (mode == O_RDWR ? STATE_OPEN_READS : 0) |
+	       (mode != O_RDONLY ? STATE_OPEN_WRITES : 0) |
+	       (mode != O_RDONLY && request->fs->syncs ? STATE_OPEN_SEEN : 0) |
+	       (flags & O_NOATIME ? STATE_OPEN_QUIET : 0) |
+	       (request->uid == 0 ? STATE_OPEN_ROOT : 0) |
+	       (appends ? STATE_OPEN_APPENDS : 0);
+}
+
+/*
+ * Choose how @file is used, and give it a number. With the node locked. 0 or
+ * -errno.
+ */
+static int begin_file(struct request *request, struct node *node,
+		      struct open_file *file, uint64_t *ret_number)
+{
+	struct unionfs *fs = request->fs;
+	struct branch *branch = branch_of(fs, node_first(node));
+	bool writes = file_has(file, STATE_OPEN_WRITES);
+	struct node_file *use = node_file(node);
+	int r = 0;
+
+	if (!use->opens)
+		r = choose_way(request, node, branch, file->fd, writes);
+	else if (node->passthrough && writes &&
+		 branch_full_is_near(fs, branch, file->fd))
+		file->item.flags |= STATE_OPEN_SEEN;
+	if (r < 0)
+		return r;
+	*ret_number = open_table_add(&fs->opened, request, &file->item, node);
+	if (*ret_number)
+		return 0;
+	if (!use->opens && use->backing_id)
+		passthrough_close(fs, atomic_exchange(&use->backing_id, 0));
+	return -ENOMEM;
 }
 
 int open_file_new(struct request *request, struct node *node, int fd,
@@ -234,58 +291,31 @@ int open_file_new(struct request *request, struct node *node, int fd,
 {
 	struct unionfs *fs = request->fs;
 	struct branch *branch = branch_of(fs, node_first(node));
-	struct node_file *use = node_file(node);
-	struct open_file *file = malloc(sizeof(*file));
-	bool forgets = false;
-	int r = 0;
+	struct open_file *file = make_file(
+		node, open_to_read(request, branch, node, fd, info->flags),
+		flags_of(request, info->flags, appends));
+	bool forgets;
+	int r;
 
-	if (!file) {
-		fd_close(fd);
+	if (!file)
 		return -ENOMEM;
-	}
-	fd = open_to_read(request, branch, node, fd, info->flags);
-	atomic_init(&file->use.references, 1);
-	file->use.free = free_file;
-	file->fd = fd;
-	file->read_write = (info->flags & O_ACCMODE) == O_RDWR;
-	file->writes = (info->flags & O_ACCMODE) != O_RDONLY;
-	file->quiet = info->flags & O_NOATIME;
-	file->root = request->uid == 0;
-	file->seen = file->writes && fs->syncs;
-	file->writer.branch = NULL;
-	file->appends = appends;
-	file->moves = use->moves;
-	info->fh = open_table_add(&fs->opened, file);
-	reply_cache_gains_file(request, info->fh);
-	if (!info->fh)
-		r = -ENOMEM;
 	node_lock(&fs->nodes, node);
-	if (r == 0 && !use->opens)
-		r = choose_way(request, node, branch, fd, file->writes);
-	else if (r == 0 && node->passthrough && file->writes &&
-		 branch_full_is_near(fs, branch, fd))
-		file->seen = true;
-	if (r == 0) {
-		forgets = count_open(fs, request, node, file);
-		open_record_new(fs, info->fh, node, record_flags(file));
-	}
-	*ret_backing = use->backing_id;
+	r = begin_file(request, node, file, &info->fh);
+	forgets = r == 0 && count_open(fs, request, node, file);
+	*ret_backing = node_file(node)->backing_id;
 	/* Used beside files that are passed through; its mappings are passed
 	 * through, too. */
-	info->direct_io = node->passthrough && file->seen;
+	info->direct_io = node->passthrough && file_has(file, STATE_OPEN_SEEN);
 	info->keep_cache = !node->passthrough && !fs->shared;
 	node_unlock(&fs->nodes, node);
 	if (r < 0) {
-		reply_cache_gains_file(request, 0);
-		open_table_remove(&fs->opened, info->fh);
-		fd_close(fd);
-		free(file);
+		open_item_put(&file->item);
 		return r;
 	}
 	if (file->passed_writer)
 		room_writer_waits(fs->room, branch);
 	if (file->passed_writer && info->flags & O_DIRECT)
-		drop_cached(fd);
+		drop_cached(file->fd);
 	if (forgets)
 		(void)fuse_lowlevel_notify_inval_inode(fs->session, node->id,
 						       -1, 0);
@@ -303,15 +333,15 @@ int open_file_new(struct request *request, struct node *node, int fd,
 static int reopen_file(struct unionfs *fs, const struct node *node,
 		       struct open_file *file)
 {
-	int mode = !file->writes      ? O_RDONLY
-		   : file->read_write ? O_RDWR
-				      : O_WRONLY;
+	int mode = !file_has(file, STATE_OPEN_WRITES) ? O_RDONLY
+		   : file_has(file, STATE_OPEN_READS) ? O_RDWR
+						      : O_WRONLY;
 	auto_close int fd = -1;
 	int r = 0;
 
-	if (file->quiet)
+	if (file_has(file, STATE_OPEN_QUIET))
 		mode |= O_NOATIME;
-	if (file->appends)
+	if (file_has(file, STATE_OPEN_APPENDS))
 		mode |= O_APPEND;
 	act_as_root();
 	node_lock(&fs->nodes, node);
@@ -331,33 +361,15 @@ static int reopen_file(struct unionfs *fs, const struct node *node,
 int open_file_restore(struct unionfs *fs, uint64_t number, struct node *node,
 		      unsigned flags)
 {
-	struct open_file *file = malloc(sizeof(*file));
-	int r = file ? open_table_add_at(&fs->opened, number, file) : -ENOMEM;
+	struct open_file *file = make_file(node, -1, flags);
+	int r = file ? open_table_add_at(&fs->opened, number, &file->item)
+		     : -ENOMEM;
 
-	if (r < 0) {
-		free(file);
-		return r;
-	}
-	atomic_init(&file->use.references, 1);
-	file->use.free = free_file;
-	file->fd = -1;
-	file->read_write = flags & STATE_OPEN_READS;
-	file->writes = flags & STATE_OPEN_WRITES;
-	file->quiet = flags & STATE_OPEN_QUIET;
-	file->root = flags & STATE_OPEN_ROOT;
-	file->seen = flags & STATE_OPEN_SEEN;
-	file->appends = flags & STATE_OPEN_APPENDS;
-	file->moves = node_moves(node);
-	(void)count_open(fs, NULL, node, file); /* nobody is told now */
-	return 0;
-}
-
-void open_file_drop(struct unionfs *fs, uint64_t number, struct node *node)
-{
-	const struct fuse_file_info info = {.fh = number};
-
-	if (open_file_of(fs, &info))
-		open_file_close(fs, node, &info);
+	if (r == 0)
+		(void)count_open(fs, NULL, node, file); /* nobody is told now */
+	else if (file)
+		open_item_put(&file->item);
+	return r;
 }
 
 int open_file_fd(struct unionfs *fs, struct request *request,
@@ -369,7 +381,7 @@ int open_file_fd(struct unionfs *fs, struct request *request,
 
 	if (!file) /* its caller was answered, and closed it meanwhile */
 		return -EBADF;
-	request_uses(request, &file->use);
+	open_item_use(request, &file->item);
 	if (copy)
 		request_touches_branch(copy->branch);
 	r = file->moves == node_moves(node) && file->fd >= 0

@@ -6,7 +6,6 @@
 #include <fcntl.h>
 
 #include "union/migrate/room.h"
-#include "union/state/request_use.h"
 #include "union/view/unionfs.h"
 
 /*
@@ -17,16 +16,11 @@
 #define OPEN_FILE_FLAGS (O_ACCMODE | O_NOATIME)
 
 struct open_file {
-	struct request_use use; /* first */
+	struct open_item item; /* first */
 	/* Open as the caller may use it; without O_DIRECT, and without O_APPEND
-	 * unless @appends. -1: opened by another server, to be opened again
-	 * when needed. */
+	 * unless STATE_OPEN_APPENDS. -1: opened by another server, to be opened
+	 * again when needed. */
 	atomic_int fd;
-	bool read_write, writes;
-	bool quiet;     /* O_NOATIME */
-	bool root;      /* root opened it */
-	bool seen;      /* writes come here, whatever is passed through */
-	bool appends;   /* to a file that is append-only on its branch */
 	unsigned moves; /* of the node when it was opened: see open_file_fd() */
 	struct branch *passed_writer; /* branch of a writer past us; or NULL */
 	struct room_writer writer;    /* the same, for the room */
@@ -46,6 +40,7 @@ static inline struct open_file *open_file_of(const struct unionfs *fs,
 int open_file_new(struct request *request, struct node *node, int fd,
 		  bool appends, struct fuse_file_info *info,
 		  int32_t *ret_backing);
+/* Close it, if it is open. */
 void open_file_close(struct unionfs *fs, struct node *node,
 		     const struct fuse_file_info *info);
 
@@ -69,8 +64,5 @@ void open_file_changed(struct unionfs *fs, const struct node *node,
  */
 int open_file_restore(struct unionfs *fs, uint64_t number, struct node *node,
 		      unsigned flags);
-
-/* Close a file, if it is open, though the kernel did not ask for that. */
-void open_file_drop(struct unionfs *fs, uint64_t number, struct node *node);
 
 #endif

@@ -5,10 +5,7 @@
 #include <stdlib.h>
 
 #include "union/open/open_dir.h"
-#include "union/open/open_record.h"
 #include "union/ops/ops.h"
-#include "union/state/reply_cache.h"
-#include "union/state/request_use.h"
 #include "union/state/state.h"
 
 void op_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *info)
@@ -21,24 +18,20 @@ void op_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *info)
 
 	if (!node)
 		return;
-	dir = open_dir_new(fs, node);
+	dir = open_dir_new(fs, node,
+			   info->flags & O_NOATIME ? STATE_OPEN_QUIET : 0);
 	if (!dir) {
 		fuse_reply_err(request->req, ENOMEM);
 		return;
 	}
-	dir->quiet = info->flags & O_NOATIME;
 	r = dir_parts_open(fs, node, dir);
 	if (r == 0) {
-		info->fh = open_table_add(&fs->opened, dir);
-		reply_cache_gains_file(request, info->fh);
+		info->fh = open_table_add(&fs->opened, request, &dir->item,
+					  node);
 		r = info->fh ? 0 : -ENOMEM;
 	}
-	if (r == 0)
-		open_record_new(fs, info->fh, node,
-				STATE_OPEN_DIR |
-					(dir->quiet ? STATE_OPEN_QUIET : 0));
 	if (r < 0) {
-		request_use_drop(&dir->use);
+		open_item_put(&dir->item);
 		op_reply(request, r);
 		return;
 	}
@@ -69,7 +62,7 @@ void op_fsyncdir(fuse_req_t req, fuse_ino_t ino, int datasync,
 		fuse_reply_err(request->req, EBADF);
 		return;
 	}
-	request_uses(request, &dir->use);
+	open_item_use(request, &dir->item);
 	pthread_mutex_lock(&dir->lock);
 	if (!dir->count)
 		r = dir_parts_open(dir->fs, dir->node, dir);
@@ -132,7 +125,7 @@ static void list_dir(struct request *request, fuse_ino_t ino, size_t size,
 		fuse_reply_err(request->req, EBADF);
 		return;
 	}
-	request_uses(request, &dir->use);
+	open_item_use(request, &dir->item);
 	list.data = malloc(size);
 	reply_list(&list, dir, offset);
 	free(list.data);

@@ -19,6 +19,7 @@
 #include "union/ops/ops.h"
 #include "union/ops/trim.h"
 #include "union/state/request.h"
+#include "union/state/state.h"
 
 /*
  * The thread of a read may still be the user of its last write: see
@@ -79,10 +80,11 @@ static int write_as_caller(struct request *request,
 			   size_t *done)
 {
 	const struct open_file *file = open_file_of(request->fs, info);
-	bool nobody = request->of_cache && (!file || !file->root);
+	bool nobody = request->of_cache &&
+		      (!file || !(file->item.flags & STATE_OPEN_ROOT));
 	int r;
 
-	if (request->of_cache && file && file->appends)
+	if (request->of_cache && file && file->item.flags & STATE_OPEN_APPENDS)
 		return -EPERM; /* the data does not go to the end */
 	if (nobody)
 		act_as_nobody();

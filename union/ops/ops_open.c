@@ -242,7 +242,6 @@ void op_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *info)
 		fuse_reply_err(request->req, ESTALE);
 		return;
 	}
-	if (open_file_of(fs, info))
-		open_file_close(fs, node, info);
+	open_file_close(fs, node, info);
 	fuse_reply_err(request->req, 0);
 }

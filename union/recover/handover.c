@@ -20,7 +20,7 @@
 #include "union/branch/intent.h"
 #include "union/live/remove_branch.h"
 #include "union/node/lost_forget.h"
-#include "union/open/open_record.h"
+#include "union/open/open_restore.h"
 #include "union/open/passthrough.h"
 #include "union/ops/reply.h"
 #include "union/recover/leaked_backing_ids.h"
@@ -294,7 +294,7 @@ static void forget_again(void *context, uint64_t node)
 
 static void drop_again(void *context, uint64_t file)
 {
-	open_record_drop(context, file);
+	open_drop(context, file);
 }
 
 int handover_restore(struct unionfs *fs)

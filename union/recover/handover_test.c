@@ -27,7 +27,7 @@
 #include "base/log.h"
 #include "union/node/node_restore.h"
 #include "union/open/open_file.h"
-#include "union/open/open_record.h"
+#include "union/open/open_restore.h"
 #include "union/ops/ops.h"
 #include "union/ops/reply.h"
 #include "union/recover/handover.h"
@@ -166,7 +166,7 @@ static void restore(void)
 {
 	check(node_table_init(&fs.nodes, 1, fs.state) == 0);
 	check(node_restore(&fs.nodes) == 0);
-	open_table_init(&fs.opened, &fs.state->header->next_serial);
+	open_table_init(&fs.opened, fs.state);
 	check(open_restore(&fs) == 0);
 }
 
@@ -181,7 +181,7 @@ static void close_file(void)
 	node = node_get(&fs.nodes, NODE);
 	check(node && node_file(node)->opens == 1);
 	let_trace();
-	open_file_drop(&fs, NUMBER, node);
+	open_drop(&fs, NUMBER);
 }
 
 /* The process that kills the server */

@@ -52,8 +52,7 @@ int unionfs_init(struct unionfs *fs, struct error *err)
 		return n;
 	pthread_rwlock_init(&fs->tree, NULL);
 	dirty_list_init(&fs->dirty);
-	open_table_init(&fs->opened,
-			fs->state ? &fs->state->header->next_serial : NULL);
+	open_table_init(&fs->opened, fs->state);
 	pthread_mutex_init(&fs->branch_changes, NULL);
 	fs->room = room_new(fs);
 	r = migrate_lock_init(&fs->migrate_lock);

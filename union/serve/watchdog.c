@@ -15,8 +15,8 @@
 #include "union/recover/handover.h"
 #include "union/serve/pending_names.h"
 #include "union/state/fuse_connection.h"
+#include "union/state/open_table.h"
 #include "union/state/reply_cache.h"
-#include "union/state/request_use.h"
 #include "union/state/thread_branches.h"
 
 #define ROUND_MS  1000
@@ -154,7 +154,8 @@ bool watchdog_end(struct watchdog_slot *slot, struct request *request)
 
 	if (!slot)
 		return false;
-	request_uses_end(request); /* while its nodes are held */
+	request->watched = false;
+	open_items_end(request); /* while its nodes are held */
 	pthread_mutex_lock(&slot->lock);
 	atomic_store(&slot->since_ms, 0);
 	drop_nodes(slot);

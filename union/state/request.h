@@ -19,11 +19,11 @@
 #define REQUEST_PASSTHROUGH        (UINT64_C(1) << 37)
 
 struct fuse_req;
+struct open_item;
 struct reply_cache_slot;
-struct request_use;
 struct unionfs;
 
-#define REQUEST_USES 2 /* copy_file_range() uses two files */
+#define REQUEST_ITEMS 2 /* copy_file_range() uses two files */
 
 struct request {
 	/* Of the kernel, by request_decode() and request_adapt(): */
@@ -48,7 +48,7 @@ struct request {
 	mode_t umask;
 
 	/* Of the server: */
-	struct request_use *uses[REQUEST_USES]; /* NULL: none */
+	struct open_item *items[REQUEST_ITEMS]; /* that it uses; NULL: none */
 	bool watched;                           /* and may be answered early */
 	struct reply_cache_slot *slot;          /* NULL: it has none */
 	bool again;         /* a killed server had begun it */

@@ -82,8 +82,8 @@ struct state_branch {
 #define STATE_OPEN_WRITES  4u  /* O_RDWR or O_WRONLY */
 #define STATE_OPEN_QUIET   8u  /* O_NOATIME */
 #define STATE_OPEN_ROOT    16u /* by root */
-#define STATE_OPEN_SEEN    32u /* struct open_file has it */
-#define STATE_OPEN_APPENDS 64u /* the same */
+#define STATE_OPEN_SEEN    32u /* its writes come here, whatever is passed */
+#define STATE_OPEN_APPENDS 64u /* to a file append-only on its branch */
 
 /* At the place of its number: open_place(). */
 struct state_open {

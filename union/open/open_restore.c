@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "union/open/open_record.h"
+#include "union/open/open_restore.h"
 
 #include <errno.h>
 
@@ -7,50 +7,19 @@
 #include "union/open/open_file.h"
 #include "union/state/state.h"
 
-static struct state_open *record_of(const struct unionfs *fs, uint64_t number)
+void open_drop(struct unionfs *fs, uint64_t number)
 {
-	return &fs->state->opens[open_place(number)];
-}
-
-void open_record_new(struct unionfs *fs, uint64_t number,
-		     const struct node *node, uint32_t flags)
-{
-	_Atomic uint64_t *used;
-	struct state_open *record;
-	uint64_t known, above = open_place(number) + 1;
-
-	if (!fs->state)
-		return;
-	used = &fs->state->header->opens_used;
-	known = atomic_load(used);
-	while (known < above &&
-	       !atomic_compare_exchange_weak(used, &known, above))
-		;
-	record = record_of(fs, number);
-	record->node = node->id;
-	record->generation = node->generation;
-	record->flags = flags;
-	atomic_store(&record->number, number);
-}
-
-void open_record_end(struct unionfs *fs, uint64_t number)
-{
-	if (fs->state && number)
-		atomic_store(&record_of(fs, number)->number, 0);
-}
-
-void open_record_drop(struct unionfs *fs, uint64_t number)
-{
-	const struct state_open *record = record_of(fs, number);
+	const struct state_open *record = &fs->state->opens[open_place(number)];
+	const struct fuse_file_info info = {.fh = number};
 	struct node *node;
 
 	if (atomic_load(&record->number) != number)
 		return;
 	node = node_get(&fs->nodes, record->node);
 	if (record->flags & STATE_OPEN_DIR)
-		open_dir_drop(fs, number);
+		open_dir_close(fs, &info);
 	else if (node && node->generation == record->generation)
-		open_file_drop(fs, number, node);
+		open_file_close(fs, node, &info);
 }
 
 static int restore_one(struct unionfs *fs, uint64_t place)
