@@ -103,7 +103,6 @@ static void serve(void *data, size_t length)
 	struct request request = {0};
 
 	request_decode(data, length, &request);
-	request_adapt(data, length, &request);
 	dir_fd_changes_begin();
 	request_serve(&request);
 	if (reply_cache_begin(fs->reply_cache, &request,

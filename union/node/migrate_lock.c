@@ -2,13 +2,11 @@
 #include "union/node/migrate_lock.h"
 
 #include <errno.h>
-#include <linux/fuse.h>
 #include <stdbool.h>
 #include <string.h>
 #include <time.h>
 
 #include "base/clock.h"
-#include "union/config/remount_call.h"
 
 int migrate_lock_init(struct migrate_lock *set)
 {
@@ -40,72 +38,6 @@ void migrate_lock_done(struct migrate_lock *set)
 	for (i = 0; i < MIGRATE_LOCK_LOCKS; i++)
 		pthread_rwlock_destroy(&set->locks[i]);
 	pthread_mutex_destroy(&set->drain);
-}
-
-/* Get the 64-bit number at @at; 0: the request is shorter. */
-static uint64_t number_at(const void *data, size_t length, size_t at)
-{
-	uint64_t n = 0;
-
-	if (length >= at + sizeof(n))
-		memcpy(&n, (const char *)data + at, sizeof(n));
-	return n;
-}
-
-/* Get the offset of a request's other node; 0: it names one. */
-static size_t second_node_at(uint32_t opcode)
-{
-	const size_t body = sizeof(struct fuse_in_header);
-
-	switch (opcode) {
-	case FUSE_RENAME: return body + offsetof(struct fuse_rename_in, newdir);
-	case FUSE_RENAME2:
-		return body + offsetof(struct fuse_rename2_in, newdir);
-	case FUSE_LINK: return body + offsetof(struct fuse_link_in, oldnodeid);
-	case FUSE_COPY_FILE_RANGE:
-		return body +
-		       offsetof(struct fuse_copy_file_range_in, nodeid_out);
-	default: return 0;
-	}
-}
-
-/* Is it a remount? That waits for work that waits for others. */
-static bool is_remount(const void *data, size_t length)
-{
-	struct fuse_ioctl_in in;
-
-	if (length < sizeof(struct fuse_in_header) + sizeof(in))
-		return false;
-	memcpy(&in, (const struct fuse_in_header *)data + 1, sizeof(in));
-	return in.cmd == REMOUNT_IOCTL;
-}
-
-/* Is the request without a branch, or of many nodes in the table only? */
-static bool is_free(uint32_t opcode)
-{
-	return opcode == FUSE_FORGET || opcode == FUSE_BATCH_FORGET ||
-	       opcode == FUSE_INIT || opcode == FUSE_INTERRUPT ||
-	       opcode == FUSE_DESTROY;
-}
-
-unsigned migrate_lock_request_nodes(const void *data, size_t length,
-				    uint64_t ret[2])
-{
-	struct fuse_in_header header;
-	size_t at;
-
-	if (length < sizeof(header))
-		return 0;
-	memcpy(&header, data, sizeof(header));
-	if (is_free(header.opcode) ||
-	    (header.opcode == FUSE_IOCTL && is_remount(data, length)))
-		return 0;
-	ret[0] = header.nodeid;
-	at = second_node_at(header.opcode);
-	if (!at)
-		return 1;
-	ret[1] = number_at(data, length, at);
-	return 2;
 }
 
 static int lock_of(uint64_t id)

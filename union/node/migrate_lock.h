@@ -45,15 +45,9 @@ int migrate_lock_init(struct migrate_lock *set); /* 0 or -ENOMEM */
 void migrate_lock_done(struct migrate_lock *set);
 
 /*
- * Find the nodes that a request of the kernel names: 0, 1 or 2.
- *
- * @data  the request, or whatever length of it is there
- * @ret   their ids
+ * Pass the locks of a request's nodes (request.h): 0, 1 or 2.
+ * migrate_lock_leave() gives them back.
  */
-unsigned migrate_lock_request_nodes(const void *data, size_t length,
-				    uint64_t ret[2]);
-
-/* Pass the locks of those nodes; migrate_lock_leave() gives them back. */
 struct migrate_lock_pass migrate_lock_enter(struct migrate_lock *set,
 					    const uint64_t *ids,
 					    unsigned count);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
-#include <linux/fuse.h>
 #include <pthread.h>
 #include <sched.h>
 #include <setjmp.h>
@@ -28,51 +27,6 @@ static int done(void **state)
 	(void)state;
 	migrate_lock_done(&set);
 	return 0;
-}
-
-struct wire_request {
-	struct fuse_in_header header;
-	uint8_t body[64];
-};
-
-static unsigned nodes_of(uint32_t opcode, size_t other_at, uint64_t ret[2])
-{
-	struct wire_request request = {
-		.header = {.opcode = opcode, .nodeid = 7}};
-	uint64_t other = 9;
-
-	memcpy(request.body + other_at, &other, sizeof(other));
-	return migrate_lock_request_nodes(&request, sizeof(request), ret);
-}
-
-static void a_request_names_its_nodes(void **state)
-{
-	uint64_t ids[2];
-
-	(void)state;
-	assert_int_equal(nodes_of(FUSE_WRITE, 0, ids), 1);
-	assert_int_equal(ids[0], 7);
-	assert_int_equal(nodes_of(FUSE_RENAME, 0, ids), 2);
-	assert_int_equal(ids[1], 9);
-	assert_int_equal(nodes_of(FUSE_RENAME2, 0, ids), 2);
-	assert_int_equal(ids[1], 9);
-	assert_int_equal(nodes_of(FUSE_LINK, 0, ids), 2);
-	assert_int_equal(ids[1], 9);
-	assert_int_equal(nodes_of(FUSE_COPY_FILE_RANGE, 16, ids), 2);
-	assert_int_equal(ids[1], 9);
-	assert_int_equal(nodes_of(FUSE_BATCH_FORGET, 0, ids), 0);
-}
-
-static void one_that_is_cut_short_names_what_is_there(void **state)
-{
-	struct wire_request request = {
-		.header = {.opcode = FUSE_RENAME, .nodeid = 7}};
-	uint64_t ids[2];
-
-	(void)state;
-	assert_int_equal(migrate_lock_request_nodes(&request, 39, ids), 0);
-	assert_int_equal(migrate_lock_request_nodes(&request, 44, ids), 2);
-	assert_int_equal(ids[1], 0);
 }
 
 static void requests_pass_together(void **state)
@@ -157,8 +111,6 @@ static void who_waits_holds_up_nobody(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_request_names_its_nodes),
-		cmocka_unit_test(one_that_is_cut_short_names_what_is_there),
 		cmocka_unit_test(requests_pass_together),
 		cmocka_unit_test(a_move_waits_for_requests_but_not_for_ever),
 		cmocka_unit_test(whoever_was_there_is_waited_for),

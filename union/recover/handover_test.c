@@ -125,7 +125,7 @@ static void serve(struct fuse_in_header *header)
 	struct request request = {0};
 
 	request_decode(header, header->len, &request);
-	state_note_request(&fs, &request, header, header->len);
+	state_note_init_request(&fs, header, header->len);
 	request_serve(&request);
 	fuse_session_process_buf(fs.session, &buf);
 	request_serve(NULL);

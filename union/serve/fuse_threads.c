@@ -90,10 +90,8 @@ static bool serve_request(struct unionfs *fs, struct watchdog_slot *slot,
 	request_decode(buf->mem, buf->size, request);
 	if (!keeps_identity(request->opcode))
 		act_as_root();
-	state_note_request(fs, request, buf->mem, buf->size);
-	request_adapt(buf->mem, buf->size, request);
-	request->node_count = migrate_lock_request_nodes(buf->mem, buf->size,
-							 request->nodes);
+	if (request->opcode == FUSE_INIT)
+		state_note_init_request(fs, buf->mem, buf->size);
 	watchdog_begin(slot, request, buf->mem, buf->size);
 	pass = migrate_lock_enter(&fs->migrate_lock, request->nodes,
 				  request->node_count);

@@ -4,6 +4,7 @@
 #include <linux/fuse.h>
 #include <string.h>
 
+#include "union/config/remount_call.h"
 #include "union/sys/statx.h"
 
 static_assert(sizeof(struct fuse_getattr_in) <= sizeof(struct statx_in) &&
@@ -43,20 +44,10 @@ static void write_decode(const struct fuse_write_in *in, struct request *ret)
 	ret->of_cache = in->write_flags & FUSE_WRITE_CACHE;
 }
 
-void request_decode(const void *data, size_t length, struct request *ret)
+/* Read what a handler is not told by libfuse. */
+static void body_decode(const void *body, size_t length, struct request *ret)
 {
-	const struct fuse_in_header *header = data;
-	const void *body = header + 1;
-
-	/* The rest is as the end of the request before has left it. */
-	memset(ret, 0, offsetof(struct request, req));
-	if (length < sizeof(*header))
-		return;
-	length -= sizeof(*header);
-	ret->unique = header->unique;
-	ret->opcode = header->opcode;
-	ret->pid = header->pid;
-	switch (header->opcode) {
+	switch (ret->opcode) {
 	case FUSE_INIT: ret->init_flags = init_flags(body, length); break;
 	case FUSE_SETATTR:
 		if (length >= sizeof(struct fuse_setattr_in))
@@ -77,21 +68,98 @@ void request_decode(const void *data, size_t length, struct request *ret)
 	}
 }
 
-void request_adapt(void *data, size_t length, struct request *request)
+/* Get the 64-bit number at @at; 0: the request is shorter. */
+static uint64_t number_at(const void *data, size_t length, size_t at)
 {
-	struct fuse_in_header *header = data;
+	uint64_t n = 0;
 
-	if (length < sizeof(*header))
+	if (length >= at + sizeof(n))
+		memcpy(&n, (const char *)data + at, sizeof(n));
+	return n;
+}
+
+/* Get the offset of a request's other node; 0: it names one. */
+static size_t second_node_at(uint32_t opcode)
+{
+	const size_t body = sizeof(struct fuse_in_header);
+
+	switch (opcode) {
+	case FUSE_RENAME: return body + offsetof(struct fuse_rename_in, newdir);
+	case FUSE_RENAME2:
+		return body + offsetof(struct fuse_rename2_in, newdir);
+	case FUSE_LINK: return body + offsetof(struct fuse_link_in, oldnodeid);
+	case FUSE_COPY_FILE_RANGE:
+		return body +
+		       offsetof(struct fuse_copy_file_range_in, nodeid_out);
+	default: return 0;
+	}
+}
+
+/* Is it a remount? That waits for work that waits for others. */
+static bool is_remount(const void *data, size_t length)
+{
+	struct fuse_ioctl_in in;
+
+	if (length < sizeof(struct fuse_in_header) + sizeof(in))
+		return false;
+	memcpy(&in, (const struct fuse_in_header *)data + 1, sizeof(in));
+	return in.cmd == REMOUNT_IOCTL;
+}
+
+/* Is the request without a branch, or of many nodes in the table only? */
+static bool is_free(uint32_t opcode)
+{
+	return opcode == FUSE_FORGET || opcode == FUSE_BATCH_FORGET ||
+	       opcode == FUSE_INIT || opcode == FUSE_INTERRUPT ||
+	       opcode == FUSE_DESTROY;
+}
+
+static void nodes_decode(const struct fuse_in_header *header, size_t length,
+			 struct request *ret)
+{
+	size_t at = second_node_at(header->opcode);
+
+	if (is_free(header->opcode) ||
+	    (header->opcode == FUSE_IOCTL && is_remount(header, length)))
 		return;
-	length -= sizeof(*header);
+	ret->nodes[0] = header->nodeid;
+	ret->node_count = 1;
+	if (!at)
+		return;
+	ret->nodes[1] = number_at(header, length, at);
+	ret->node_count = 2;
+}
+
+/*
+ * Change a request that libfuse does not know into a similar one. @length: of
+ * its body.
+ */
+static void adapt(struct fuse_in_header *header, size_t length,
+		  struct request *ret)
+{
 	if (header->opcode == FUSE_TMPFILE &&
 	    length >= sizeof(struct fuse_create_in)) {
 		header->opcode = FUSE_CREATE;
-		request->unnamed = true;
+		ret->unnamed = true;
 	} else if (header->opcode == STATX_OPCODE &&
 		   length >= sizeof(struct statx_in)) {
 		header->opcode = FUSE_GETATTR;
-		request->wants_birth = true;
+		ret->wants_birth = true;
 	}
-	request->opcode = header->opcode;
+	ret->opcode = header->opcode;
+}
+
+void request_decode(void *data, size_t length, struct request *ret)
+{
+	struct fuse_in_header *header = data;
+
+	/* The rest is as the end of the request before has left it. */
+	memset(ret, 0, offsetof(struct request, req));
+	if (length < sizeof(*header))
+		return;
+	ret->unique = header->unique;
+	ret->pid = header->pid;
+	adapt(header, length - sizeof(*header), ret);
+	body_decode(header + 1, length - sizeof(*header), ret);
+	nodes_decode(header, length, ret);
 }

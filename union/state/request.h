@@ -26,7 +26,7 @@ struct unionfs;
 #define REQUEST_ITEMS 2 /* copy_file_range() uses two files */
 
 struct request {
-	/* Of the kernel, by request_decode() and request_adapt(): */
+	/* Of the kernel, by request_decode(): */
 	uint64_t unique;
 	uint32_t opcode;
 	uint32_t pid;          /* of the thread that asks; 0: not known here */
@@ -36,8 +36,7 @@ struct request {
 	bool unnamed;          /* a create that is to have no name */
 	bool wants_birth;      /* a getattr to be answered as in statx.h */
 	uint64_t init_flags;   /* of FUSE_INIT: the kernel's offers */
-	/* Nodes that the request is about: see migrate_lock_request_nodes(). */
-	uint64_t nodes[2];
+	uint64_t nodes[2];     /* that it names, as far as it uses branches */
 	unsigned node_count;
 
 	/* Of libfuse, from the handler's beginning on: */
@@ -57,20 +56,16 @@ struct request {
 };
 
 /*
- * Begin with a request: read it (the kernel's, or as much of it as there is).
+ * Begin with a request: read @data (the kernel's, or as much of it as there
+ * is), and change a request that libfuse does not know into a similar one.
+ * FUSE_TMPFILE becomes FUSE_CREATE, FUSE_STATX becomes FUSE_GETATTR. One that
+ * is too short for that stays unchanged.
  *
  * With HANDLE_KILLPRIV_V2 a flag says that the caller may not keep setuid,
  * setgid or capabilities of the file it changes. For a write that is passed
  * through there is no flag: before it the kernel sends a setattr that wants
  * nothing.
  */
-void request_decode(const void *data, size_t length, struct request *ret);
-
-/*
- * Change requests that libfuse does not know into similar ones, and note it:
- * FUSE_TMPFILE into FUSE_CREATE, FUSE_STATX into FUSE_GETATTR. A request that
- * is too short stays unchanged.
- */
-void request_adapt(void *data, size_t length, struct request *request);
+void request_decode(void *data, size_t length, struct request *ret);
 
 #endif

@@ -3,7 +3,7 @@
  * FUSE_STATX, which the kernel sends since 6.6 when a process asks for the time
  * of birth (include/uapi/linux/fuse.h there, protocol 7.39). Versions of
  * libfuse before 3.18 do not know this request. So it is served as the
- * FUSE_GETATTR with which it begins (request_adapt()), and answered by this.
+ * FUSE_GETATTR with which it begins (request_decode()), and answered by this.
  */
 #ifndef UNION_STATX_H
 #define UNION_STATX_H

@@ -2,12 +2,10 @@
 #include "union/view/state_note.h"
 
 #include <limits.h>
-#include <linux/fuse.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "union/state/policy_record.h"
-#include "union/state/request.h"
 #include "union/state/state.h"
 
 void state_note_mountpoint(struct unionfs *fs, const char *mountpoint)
@@ -93,13 +91,12 @@ void state_note_settings(struct unionfs *fs)
 	pthread_mutex_unlock(&lock);
 }
 
-void state_note_request(struct unionfs *fs, const struct request *request,
-			const void *data, size_t length)
+void state_note_init_request(struct unionfs *fs, const void *data,
+			     size_t length)
 {
 	struct state_header *header;
 
-	if (!fs->state || request->opcode != FUSE_INIT ||
-	    length > STATE_INIT_MAX)
+	if (!fs->state || length > STATE_INIT_MAX)
 		return;
 	header = fs->state->header;
 	memcpy(header->init, data, length);

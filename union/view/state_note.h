@@ -28,9 +28,9 @@ void state_drop_branch(struct unionfs *fs, const struct branch *branch);
 /* Note that the branch is back, perhaps on another mount. By any thread. */
 void state_note_mount(struct unionfs *fs, const struct branch *branch);
 
-/* Note the request and its @data, if it is FUSE_INIT (any thread). */
-void state_note_request(struct unionfs *fs, const struct request *request,
-			const void *data, size_t length);
+/* Note @data, a request FUSE_INIT (any thread). */
+void state_note_init_request(struct unionfs *fs, const void *data,
+			     size_t length);
 
 /*
  * Note that FUSE_INIT is about to be answered. True: a killed server may have
