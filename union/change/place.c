@@ -99,7 +99,6 @@ int place_new(struct unionfs *fs, struct request *request, struct node *parent,
 
 	branch_stats_begin(&stats, fs, parent,
 			   policy_of(&fs->policies, what->function));
-	branch_stats_filter(&stats);
 	while (next && (branch = branch_stats_next(&stats, fs, parent))) {
 		r = make_on(fs, request, parent, what, branch->id, ret, &next);
 		if (r < 0)
@@ -119,7 +118,6 @@ void place_everywhere(struct unionfs *fs, const struct node *parent,
 	if (policy->choice != POLICY_ALL)
 		return;
 	branch_stats_begin(&stats, fs, parent, policy);
-	branch_stats_filter(&stats);
 	while ((branch = branch_stats_next(&stats, fs, parent))) {
 		if (!policy_has_room(branch) ||
 		    (policy->scope == POLICY_EXISTING && !branch->has_parent))

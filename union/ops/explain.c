@@ -213,7 +213,6 @@ static struct json_object *next_json(struct unionfs *fs, const struct node *dir,
 
 	branch_stats_begin(&all, fs, dir, policy);
 	branch_stats_begin(&stats, fs, dir, policy);
-	branch_stats_filter(&stats);
 	while ((branch = branch_stats_next(&stats, fs, dir))) {
 		one = explain_branch(fs, policy, branch);
 		json_add(one, "order", json_object_new_int((int)++order));

@@ -67,6 +67,7 @@ void branch_stats_begin(struct branch_stats *stats, struct unionfs *fs,
 	stats->policy = policy;
 	stats->rest = stats->branches;
 	stats->count = count;
+	stats->filtered = false;
 	stats->shared_known = false;
 	for (i = 0; i < count; i++)
 		branch_stats_branch(fs, fs->branches.items[i], now_ms,
@@ -80,11 +81,6 @@ void branch_stats_begin(struct branch_stats *stats, struct unionfs *fs,
 			stats->branches[copy->branch].changed_ns = changed_ns(
 				fs, copy);
 	}
-}
-
-void branch_stats_filter(struct branch_stats *stats)
-{
-	stats->count = policy_filter(stats->rest, stats->count);
 }
 
 /* Count the leading names of @path that are directories on the branch. */
@@ -146,6 +142,9 @@ const struct policy_branch *branch_stats_next(struct branch_stats *stats,
 					      struct unionfs *fs,
 					      const struct node *parent)
 {
+	if (!stats->filtered)
+		stats->count = policy_filter(stats->rest, stats->count);
+	stats->filtered = true;
 	if (!stats->count)
 		return NULL;
 	if (needs_shared(stats))

@@ -10,6 +10,7 @@ struct branch_stats {
 	const struct policy *policy;
 	struct policy_branch *rest; /* those not taken yet */
 	unsigned count;
+	bool filtered;     /* only those where something may be made are left */
 	bool shared_known; /* of @rest: policy_branch.shared */
 	struct policy_branch branches[BRANCH_MAX];
 };
@@ -17,12 +18,11 @@ struct branch_stats {
 /*
  * Collect the facts of all branches that @policy needs. Cheap: free space is
  * that of the last second, and only POLICY_NEWEST looks at the copies of
- * @parent. Branches where nothing may be made are there, too, until
- * branch_stats_filter() drops them.
+ * @parent. Branches where nothing may be made are there, too, until the first
+ * branch_stats_next().
  */
 void branch_stats_begin(struct branch_stats *stats, struct unionfs *fs,
 			const struct node *parent, const struct policy *policy);
-void branch_stats_filter(struct branch_stats *stats);
 
 /* Take the next branch to try; NULL: none is left. */
 const struct policy_branch *branch_stats_next(struct branch_stats *stats,
