@@ -50,8 +50,6 @@ bool dirty_ranges_has(struct dirty_list *list, unsigned branch,
 {
 	const struct dirty_ranges *m = NULL;
 
-	if (!atomic_load(&list->count))
-		return false;
 	pthread_mutex_lock(&list->lock);
 	for (m = list->first; m; m = m->next)
 		if (m->branch == branch && handle_equal(&m->file, file))
@@ -75,8 +73,6 @@ void dirty_ranges_note(struct dirty_list *list, unsigned branch,
 	uint64_t end, i;
 	struct dirty_ranges *m;
 
-	if (!atomic_load(&list->count))
-		return;
 	if (!length || __builtin_add_overflow(from, length - 1, &end))
 		end = UINT64_MAX;
 	pthread_mutex_lock(&list->lock);

@@ -39,13 +39,22 @@ void dirty_ranges_begin(struct dirty_list *list, struct dirty_ranges *m,
 			uint64_t size);
 void dirty_ranges_end(struct dirty_list *list, struct dirty_ranges *m);
 
+/*
+ * Is any file being moved? Asked before the two functions that follow, so that
+ * they cost nothing while none is.
+ */
+static inline bool dirty_ranges_any(const struct dirty_list *list)
+{
+	return atomic_load(&list->count);
+}
+
 /* Is the file being moved? */
 bool dirty_ranges_has(struct dirty_list *list, unsigned branch,
 		      const struct handle *file);
 
 /*
  * Note that bytes [@from, @from + @length) of the file have just changed;
- * length 0: all from there on. Costs nothing while no file is being moved.
+ * length 0: all from there on.
  */
 void dirty_ranges_note(struct dirty_list *list, unsigned branch,
 		       const struct handle *file, uint64_t from,

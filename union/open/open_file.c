@@ -48,7 +48,7 @@ static bool must_see(struct unionfs *fs, const struct node *node,
 	if (branch->flags & BRANCH_DRAINING ||
 	    (writes && branch_full_is_near(fs, branch, fd)))
 		return true;
-	if (!copy)
+	if (!copy || !dirty_ranges_any(&fs->dirty))
 		return false;
 	handle = copy_handle(copy);
 	return dirty_ranges_has(&fs->dirty, copy->branch, &handle);
@@ -261,7 +261,7 @@ static uint32_t flags_of(const struct request *request, int flags, bool appends)
  * Choose how @file is used, and give it a number. With the node locked. 0 or
  * -errno.
  */
-static int begin_file(struct request *request, struct node *node,
+static int start_file(struct request *request, struct node *node,
 		      struct open_file *file, uint64_t *ret_number)
 {
 	struct unionfs *fs = request->fs;
@@ -300,7 +300,7 @@ int open_file_new(struct request *request, struct node *node, int fd,
 	if (!file)
 		return -ENOMEM;
 	node_lock(&fs->nodes, node);
-	r = begin_file(request, node, file, &info->fh);
+	r = start_file(request, node, file, &info->fh);
 	forgets = r == 0 && count_open(fs, request, node, file);
 	*ret_backing = node_file(node)->backing_id;
 	/* Used beside files that are passed through; its mappings are passed
@@ -396,7 +396,7 @@ void open_file_changed(struct unionfs *fs, const struct node *node,
 	const struct copy *copy;
 	struct handle handle;
 
-	if (!atomic_load(&fs->dirty.count))
+	if (!dirty_ranges_any(&fs->dirty))
 		return;
 	copy = node_first(node);
 	if (!copy)
