@@ -104,11 +104,6 @@ int atime_set(struct branch_table *table, uint64_t said, uint64_t set)
 	return r;
 }
 
-bool atime_is_own(const struct branch *branch)
-{
-	return atomic_load(&branch->own_root) > 0;
-}
-
 int atime_open(const struct branch *branch, const struct handle *handle,
 	       int flags)
 {

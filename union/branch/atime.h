@@ -43,7 +43,10 @@ int atime_open(const struct branch *branch, const struct handle *handle,
 	       int flags);
 
 /* Has the union access times of its own on @branch? */
-bool atime_is_own(const struct branch *branch);
+static inline bool atime_is_own(const struct branch *branch)
+{
+	return atomic_load(&branch->own_root) > 0;
+}
 
 /*
  * Change the access time of a directory that is read by other means

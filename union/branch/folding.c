@@ -175,13 +175,13 @@ void folding_look(struct branch *branch)
 			      errno == EOPNOTSUPP;
 }
 
-int folding_check_dir(const struct branch *branch, int fd)
+int folding_ask_dir(int fd)
 {
 	static struct named named = {.lock = PTHREAD_MUTEX_INITIALIZER};
 	struct handle handle;
 	char path[PATH_MAX];
 
-	if (branch->never_folds || !has_flag(fd))
+	if (!has_flag(fd))
 		return 0;
 	if (handle_get(fd, "", &handle) == 0 && !named_before(&named, &handle))
 		log_warning("directory '%s' is refused: it takes names for one "

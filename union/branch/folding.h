@@ -32,6 +32,10 @@ void folding_look(struct branch *branch);
  * Check the directory @fd of @branch; a descriptor with O_PATH costs more. 0;
  * -EOPNOTSUPP: the directory folds, which the log says once.
  */
-int folding_check_dir(const struct branch *branch, int fd);
+int folding_ask_dir(int fd);
+static inline int folding_check_dir(const struct branch *branch, int fd)
+{
+	return branch->never_folds ? 0 : folding_ask_dir(fd);
+}
 
 #endif

@@ -20,10 +20,8 @@ void replay_note_absent(struct unionfs *fs, struct request *request,
 	struct hit *hits;
 	int n = 0;
 
-	if (!reply_cache_wants_note(request))
-		return;
 	/* Else the kernel knows that the name is absent. */
-	if (fs->shared)
+	if (fs->shared && reply_cache_wants_note(request))
 		n = lookup_all(fs, dir, name, &hits);
 	if (n > 0)
 		lookup_hits_done(hits, n);

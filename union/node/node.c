@@ -227,13 +227,6 @@ int node_intern_doubted(struct node_table *table, mode_t type, uint64_t ino,
 	return r;
 }
 
-int node_intern(struct node_table *table, mode_t type, uint64_t ino,
-		const struct node_found *found, unsigned count,
-		struct node **ret)
-{
-	return node_intern_doubted(table, type, ino, found, count, false, ret);
-}
-
 uint64_t node_ids(const struct node_table *table)
 {
 	return atomic_load(&table->state->header->nodes_used);
@@ -349,11 +342,6 @@ int node_move(struct node_table *table, struct node *node, unsigned from_branch,
 	return r;
 }
 
-unsigned node_moves(const struct node *node)
-{
-	return S_ISDIR(node->type) ? 0 : atomic_load(&node->of.file.moves);
-}
-
 bool node_has(struct node_table *table, unsigned branch,
 	      const struct handle *handle)
 {
@@ -428,16 +416,6 @@ uint64_t node_count(struct node_table *table)
 	n = table->nodes - table->forgotten_count;
 	pthread_mutex_unlock(&table->lock);
 	return n;
-}
-
-void node_lock(struct node_table *table, const struct node *node)
-{
-	pthread_mutex_lock(&table->locks[node->id % NODE_LOCKS]);
-}
-
-void node_unlock(struct node_table *table, const struct node *node)
-{
-	pthread_mutex_unlock(&table->locks[node->id % NODE_LOCKS]);
 }
 
 /* Let go of a removed file; the rest is the next server's. */

@@ -107,19 +107,19 @@ uint64_t node_ids(const struct node_table *table);
  * change the branches (takes_over) it is taken from that node: two directories
  * have become one, or one has become two.
  *
+ * @doubted: of a new directory, which may have copies that could not be found.
+ *
  * 0 or -ENOMEM.
- */
-int node_intern(struct node_table *table, mode_t type, uint64_t ino,
-		const struct node_found *found, unsigned count,
-		struct node **ret);
-
-/*
- * Do the same for a directory that may have copies that could not be found: it
- * is in doubt, unless it was known before.
  */
 int node_intern_doubted(struct node_table *table, mode_t type, uint64_t ino,
 			const struct node_found *found, unsigned count,
 			bool doubted, struct node **ret);
+static inline int node_intern(struct node_table *table, mode_t type,
+			      uint64_t ino, const struct node_found *found,
+			      unsigned count, struct node **ret)
+{
+	return node_intern_doubted(table, type, ino, found, count, false, ret);
+}
 
 /*
  * Add a copy on @branch to the directory that has the copy @known on
@@ -193,7 +193,10 @@ int node_move(struct node_table *table, struct node *node, unsigned from_branch,
 	      const struct handle *to);
 
 /* Get the number of its moves; a directory never moves. */
-unsigned node_moves(const struct node *node);
+static inline unsigned node_moves(const struct node *node)
+{
+	return S_ISDIR(node->type) ? 0 : atomic_load(&node->of.file.moves);
+}
 
 /* Has a node this copy? */
 bool node_has(struct node_table *table, unsigned branch,
@@ -228,14 +231,22 @@ void node_forget(struct node_table *table, uint64_t id, uint64_t count);
 /* Count the nodes that are not forgotten. */
 uint64_t node_count(struct node_table *table);
 
+/* Get @copy (may be NULL), or the one after it that node_first() may get. */
+struct copy *copy_live(struct copy *copy);
 /*
  * Get the copy on the lowest branch that is not gone, or NULL. Copies of a
  * directory on failed branches (branch_health.h) are passed over, here and in
  * the two functions that follow. The copy of a file is not.
  */
-struct copy *node_first(const struct node *node);
+static inline struct copy *node_first(const struct node *node)
+{
+	return copy_live(node_copies(node));
+}
 /* Get the next copy that is not gone, or NULL. */
-struct copy *copy_next(const struct copy *copy);
+static inline struct copy *copy_next(const struct copy *copy)
+{
+	return copy_live(copy_after(copy));
+}
 /* Get the copy on @branch, or NULL. */
 struct copy *node_copy_on(const struct node *node, unsigned branch);
 
@@ -249,7 +260,15 @@ bool node_is_failed(const struct node *node);
 /* Was the directory found while it may have had an unknown copy? */
 bool node_in_doubt(const struct node *node);
 
-void node_lock(struct node_table *table, const struct node *node);
-void node_unlock(struct node_table *table, const struct node *node);
+static inline void node_lock(struct node_table *table, const struct node *node)
+{
+	pthread_mutex_lock(&table->locks[node->id % NODE_LOCKS]);
+}
+
+static inline void node_unlock(struct node_table *table,
+			       const struct node *node)
+{
+	pthread_mutex_unlock(&table->locks[node->id % NODE_LOCKS]);
+}
 
 #endif

@@ -14,23 +14,6 @@ bool copy_has(const struct copy *copy, const struct handle *handle)
 	       memcmp(copy->handle, handle->data, handle->length) == 0;
 }
 
-struct copy *copy_there(struct copy *copy)
-{
-	while (copy && copy_is(copy, COPY_GONE | COPY_MAKING))
-		copy = copy_after(copy);
-	return copy;
-}
-
-static uint32_t how_far(const struct copy *copy, const struct node *node)
-{
-	return (uint32_t)(((uintptr_t)copy - (uintptr_t)node) / RECORD_UNIT);
-}
-
-void copy_belong(struct copy *copy, const struct node *node)
-{
-	copy->node_back = how_far(copy, node);
-}
-
 void copy_link(struct copy *copy)
 {
 	struct node *node = copy_node(copy);
@@ -41,12 +24,12 @@ void copy_link(struct copy *copy)
 		at = &next->next;
 		next = copy_after(next);
 	}
-	atomic_store(&copy->next, next ? how_far(next, node) : 0);
+	atomic_store(&copy->next, next ? copy_how_far(next, node) : 0);
 	atomic_store(at, copy->node_back);
 }
 
-/* Pass over a directory's copy on a failed branch. A file has no other. */
-static struct copy *live(struct copy *copy)
+/* A file has no other copy than that on a failed branch. */
+struct copy *copy_live(struct copy *copy)
 {
 	copy = copy_there(copy);
 	while (copy && !branch_usable(copy->branch) &&
@@ -88,16 +71,6 @@ bool node_in_doubt(const struct node *node)
 {
 	return branch_any_doubted() && S_ISDIR(node->type) &&
 	       atomic_load(&node->of.dir.doubt) == branch_doubt_mark();
-}
-
-struct copy *node_first(const struct node *node)
-{
-	return live(node_copies(node));
-}
-
-struct copy *copy_next(const struct copy *copy)
-{
-	return live(copy_after(copy));
 }
 
 struct copy *node_copy_on(const struct node *node, unsigned branch)

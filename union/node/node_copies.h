@@ -12,10 +12,25 @@
  * Get the first copy from @copy (may be NULL) on that is not gone, on any
  * branch, failed or not; or NULL.
  */
-struct copy *copy_there(struct copy *copy);
+static inline struct copy *copy_there(struct copy *copy)
+{
+	while (copy && copy_is(copy, COPY_GONE | COPY_MAKING))
+		copy = copy_after(copy);
+	return copy;
+}
+
+/* Get the distance of @copy from @node, as copy->node_back has it. */
+static inline uint32_t copy_how_far(const struct copy *copy,
+				    const struct node *node)
+{
+	return (uint32_t)(((uintptr_t)copy - (uintptr_t)node) / RECORD_UNIT);
+}
 
 /* Make @copy, which is not linked yet, one of @node. */
-void copy_belong(struct copy *copy, const struct node *node);
+static inline void copy_belong(struct copy *copy, const struct node *node)
+{
+	copy->node_back = copy_how_far(copy, node);
+}
 
 /* Link @copy among the copies of its node; the table's lock is held. */
 void copy_link(struct copy *copy);

@@ -3,8 +3,6 @@
 
 #include <string.h>
 
-#include "union/state/state.h"
-
 static struct node *next_node(struct node_table *table)
 {
 	_Atomic uint64_t *used = &table->state->header->nodes_used;
@@ -34,16 +32,6 @@ void node_slot_give(struct node_table *table, struct node *node)
 {
 	atomic_store(&node->copies, table->free_node);
 	table->free_node = node->id;
-}
-
-uint32_t copy_place(const struct node_table *table, const struct copy *copy)
-{
-	return (uint32_t)(copy - table->state->copies) + 1;
-}
-
-struct copy *copy_at(const struct node_table *table, uint32_t place)
-{
-	return place ? &table->state->copies[place - 1] : NULL;
 }
 
 static struct copy *next_copy(struct node_table *table)

@@ -8,6 +8,7 @@
 #define UNION_NODE_SLOTS_H
 
 #include "union/node/node.h"
+#include "union/state/state.h"
 
 /* Take a place for a node that is not there yet, all zero but its id; NULL:
  * there are too many.
@@ -22,7 +23,16 @@ struct copy *copy_slot_take(struct node_table *table);
 void copy_slot_give(struct node_table *table, struct copy *copy);
 
 /* Convert between a copy and its place, as copy->hash_next has it. */
-uint32_t copy_place(const struct node_table *table, const struct copy *copy);
-struct copy *copy_at(const struct node_table *table, uint32_t place);
+static inline uint32_t copy_place(const struct node_table *table,
+				  const struct copy *copy)
+{
+	return (uint32_t)(copy - table->state->copies) + 1;
+}
+
+static inline struct copy *copy_at(const struct node_table *table,
+				   uint32_t place)
+{
+	return place ? &table->state->copies[place - 1] : NULL;
+}
 
 #endif

@@ -70,7 +70,7 @@ static bool needs_slot(const struct request *request)
 	case FUSE_SETXATTR:
 	case FUSE_REMOVEXATTR:
 	case FUSE_OPENDIR:
-	case FUSE_CREATE: /* and FUSE_TMPFILE, see request_adapt() */
+	case FUSE_CREATE: /* and FUSE_TMPFILE, see request_decode() */
 	case FUSE_READDIRPLUS: return true;
 	default: return false;
 	}
@@ -182,8 +182,7 @@ bool reply_cache_reply(struct request *request, const struct iovec *iov,
 	    header->unique != request->unique)
 		return false;
 	slot->reply_length = (uint32_t)keep_bytes(slot->reply, iov, count);
-	atomic_store_explicit(&slot->state, REPLY_CACHE_ANSWERED,
-			      memory_order_release);
+	reply_cache_slot_answer(slot);
 	return true;
 }
 

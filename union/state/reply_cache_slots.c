@@ -14,17 +14,6 @@ static uint32_t state_of(const struct reply_cache_slot *slot)
 	return atomic_load_explicit(&slot->state, memory_order_acquire);
 }
 
-/* Publish @state: a killed server did all stores before this one, or not it. */
-static void publish_state(struct reply_cache_slot *slot, uint32_t state)
-{
-	atomic_store_explicit(&slot->state, state, memory_order_release);
-}
-
-void reply_cache_slot_free(struct reply_cache_slot *slot)
-{
-	publish_state(slot, REPLY_CACHE_FREE);
-}
-
 static bool note_is_valid(const struct reply_cache_slot *slot)
 {
 	uint32_t note = atomic_load(&slot->note);
@@ -51,8 +40,9 @@ static void take_over(struct reply_cache_slot *slot)
 {
 	uint32_t state = state_of(slot) & ~REPLY_CACHE_DEAD;
 
-	publish_state(slot, is_valid(slot, state) ? state | REPLY_CACHE_DEAD
-						  : REPLY_CACHE_FREE);
+	reply_cache_slot_publish(slot, is_valid(slot, state)
+					       ? state | REPLY_CACHE_DEAD
+					       : REPLY_CACHE_FREE);
 }
 
 int reply_cache_slots_open(void *memory, size_t size,
@@ -152,14 +142,6 @@ struct reply_cache_slot *reply_cache_slots_claim(
 		}
 	}
 	return claim_oldest(slots);
-}
-
-void reply_cache_slot_begin(struct reply_cache_slot *slot, uint64_t unique,
-			    uint32_t opcode)
-{
-	slot->unique = unique;
-	slot->opcode = opcode;
-	publish_state(slot, REPLY_CACHE_BEGUN);
 }
 
 struct reply_cache_slot *reply_cache_slots_find(struct reply_cache_slots *slots,

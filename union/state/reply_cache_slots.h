@@ -78,10 +78,31 @@ int reply_cache_slots_open(void *memory, size_t size,
 struct reply_cache_slot *reply_cache_slots_claim(
 	struct reply_cache_slots *slots, unsigned *hint);
 
-/* Publish that the request is begun. */
-void reply_cache_slot_begin(struct reply_cache_slot *slot, uint64_t unique,
-			    uint32_t opcode);
-void reply_cache_slot_free(struct reply_cache_slot *slot);
+/* Publish @state: a killed server did all stores before this one, or not it. */
+static inline void reply_cache_slot_publish(struct reply_cache_slot *slot,
+					    uint32_t state)
+{
+	atomic_store_explicit(&slot->state, state, memory_order_release);
+}
+
+/* Publish that the request is begun; that it was answered; that it is over. */
+static inline void reply_cache_slot_begin(struct reply_cache_slot *slot,
+					  uint64_t unique, uint32_t opcode)
+{
+	slot->unique = unique;
+	slot->opcode = opcode;
+	reply_cache_slot_publish(slot, REPLY_CACHE_BEGUN);
+}
+
+static inline void reply_cache_slot_answer(struct reply_cache_slot *slot)
+{
+	reply_cache_slot_publish(slot, REPLY_CACHE_ANSWERED);
+}
+
+static inline void reply_cache_slot_free(struct reply_cache_slot *slot)
+{
+	reply_cache_slot_publish(slot, REPLY_CACHE_FREE);
+}
 
 /*
  * Find the slot of @unique that a dead server began or answered. From now on it
