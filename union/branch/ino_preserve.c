@@ -42,13 +42,11 @@ int ino_preserve_mark(struct branch *branch)
 	return r;
 }
 
-int ino_preserve_read(const struct branch *branch, int dirfd, const char *name,
-		      uint64_t ino, uint64_t *ret)
+int ino_preserve_ask(const struct branch *branch, int dirfd, const char *name,
+		     uint64_t ino, uint64_t *ret)
 {
-	int r = -ENODATA;
+	int r = inode_number_read(dirfd, name, ret);
 
-	if (atomic_load(&branch->has_numbers))
-		r = inode_number_read(dirfd, name, ret);
 	if (r != -ENODATA)
 		return r;
 	*ret = inode_number(branch->id, ino);

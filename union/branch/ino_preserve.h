@@ -14,6 +14,7 @@
 
 #include "union/branch/branch.h"
 #include "union/sys/handle.h"
+#include "union/sys/inode_number.h"
 
 #define INO_PRESERVE_NAME_MAX 32
 
@@ -27,8 +28,17 @@ int ino_preserve_mark(struct branch *branch);
  * Get st_ino of @name in @dirfd (@name "": @dirfd itself), which is no
  * directory; @ino is that of the branch. 0 or -errno.
  */
-int ino_preserve_read(const struct branch *branch, int dirfd, const char *name,
-		      uint64_t ino, uint64_t *ret);
+int ino_preserve_ask(const struct branch *branch, int dirfd, const char *name,
+		     uint64_t ino, uint64_t *ret);
+static inline int ino_preserve_read(const struct branch *branch, int dirfd,
+				    const char *name, uint64_t ino,
+				    uint64_t *ret)
+{
+	if (atomic_load(&branch->has_numbers))
+		return ino_preserve_ask(branch, dirfd, name, ino, ret);
+	*ret = inode_number(branch->id, ino);
+	return 0;
+}
 
 /*
  * Make the stub's name in BRANCH_WORK_DIR; @ret: INO_PRESERVE_NAME_MAX bytes.

@@ -22,7 +22,7 @@ static bool is_wanted(const struct unionfs *fs, uint32_t opcode)
 	case FUSE_RENAME:
 	case FUSE_RENAME2:
 	case FUSE_LINK:
-	case FUSE_CREATE: return fs->syncs || fs->dirsyncs;
+	case FUSE_CREATE: return true;
 	case FUSE_SETATTR:
 	case FUSE_SETXATTR:
 	case FUSE_REMOVEXATTR: return fs->syncs;
@@ -66,7 +66,7 @@ static int sync_node(struct unionfs *fs, const struct node *node)
 	return r;
 }
 
-int durable_request(struct unionfs *fs, const struct request *request)
+int durable_sync(struct unionfs *fs, const struct request *request)
 {
 	const struct node *node;
 	unsigned i;

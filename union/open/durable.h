@@ -14,7 +14,12 @@
  * it is one that does. Called before its answer, also when the request comes
  * again. 0 or -errno: then that is its answer.
  */
-int durable_request(struct unionfs *fs, const struct request *request);
+int durable_sync(struct unionfs *fs, const struct request *request);
+static inline int durable_request(struct unionfs *fs,
+				  const struct request *request)
+{
+	return fs->syncs || fs->dirsyncs ? durable_sync(fs, request) : 0;
+}
 
 /* Make the data of the open file @fd durable likewise. */
 int durable_data(const struct unionfs *fs, int fd);

@@ -155,7 +155,8 @@ bool watchdog_end(struct watchdog_slot *slot, struct request *request)
 	if (!slot)
 		return false;
 	request->watched = false;
-	open_items_end(request); /* while its nodes are held */
+	if (request->items[0])
+		open_items_end(request); /* while its nodes are held */
 	pthread_mutex_lock(&slot->lock);
 	atomic_store(&slot->since_ms, 0);
 	drop_nodes(slot);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "union/sys/inode_number.h"
 
-#include <assert.h>
 #include <endian.h>
 #include <errno.h>
 #include <string.h>
@@ -11,13 +10,10 @@
 #include "base/wire/fnv.h"
 #include "union/sys/proc_path.h"
 
-#define BRANCH_SHIFT 56
 /* Numbers of 32 bits: a branch and its own, or with the first bit a hash. */
 #define NARROW_BITS     24
 #define NARROW_BRANCHES 128
 #define NARROW_HASH     (UINT64_C(1) << 31)
-
-#define NUMBER_MASK ((UINT64_C(1) << BRANCH_SHIFT) - 1)
 
 /* The finalizer of MurmurHash3, which mixes every bit into every other. */
 static uint64_t mix(uint64_t x)
@@ -29,12 +25,9 @@ static uint64_t mix(uint64_t x)
 	return x ^ x >> 33;
 }
 
-uint64_t inode_number(unsigned branch, uint64_t ino)
+uint64_t inode_number_fold(uint64_t ino)
 {
-	assert(branch < 256);
-	if (ino > NUMBER_MASK)
-		ino = mix(ino) & NUMBER_MASK;
-	return (uint64_t)branch << BRANCH_SHIFT | ino;
+	return mix(ino) & INODE_NUMBER_MASK;
 }
 
 bool inode_shown_parse(const char *value, struct inode_shown *ret)
@@ -61,20 +54,14 @@ bool inode_shown_parse(const char *value, struct inode_shown *ret)
 	return false;
 }
 
-static uint64_t narrow(uint64_t number)
+uint64_t inode_shown_narrow(uint64_t number)
 {
-	uint64_t branch = number >> BRANCH_SHIFT, ino = number & NUMBER_MASK;
+	uint64_t branch = number >> INODE_NUMBER_SHIFT,
+		 ino = number & INODE_NUMBER_MASK;
 
 	if (branch < NARROW_BRANCHES && ino >> NARROW_BITS == 0)
 		return branch << NARROW_BITS | ino;
 	return NARROW_HASH | mix(number) % NARROW_HASH;
-}
-
-uint64_t inode_shown(const struct inode_shown *how, uint64_t number)
-{
-	if (how->calc == INODE_CALC_PASS)
-		return number & NUMBER_MASK;
-	return how->narrow ? narrow(number) : number;
 }
 
 uint64_t inode_shown_path(const struct inode_shown *how, const char *path)

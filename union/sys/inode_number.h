@@ -7,6 +7,7 @@
 #ifndef UNION_INODE_NUMBER_H
 #define UNION_INODE_NUMBER_H
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -24,7 +25,16 @@
  * @ino     a number of that branch; one past 56 bits is folded by a hash,
  *          since it must share the space with the branch
  */
-uint64_t inode_number(unsigned branch, uint64_t ino);
+#define INODE_NUMBER_SHIFT 56
+#define INODE_NUMBER_MASK  ((UINT64_C(1) << INODE_NUMBER_SHIFT) - 1)
+uint64_t inode_number_fold(uint64_t ino);
+static inline uint64_t inode_number(unsigned branch, uint64_t ino)
+{
+	assert(branch < 256);
+	if (ino > INODE_NUMBER_MASK)
+		ino = inode_number_fold(ino);
+	return (uint64_t)branch << INODE_NUMBER_SHIFT | ino;
+}
 
 /* Number that users see: mergerfs's inodecalc. */
 enum inode_calc {
@@ -46,7 +56,14 @@ bool inode_shown_parse(const char *value, struct inode_shown *ret);
  * narrow numbers, those of the first 128 branches below 2^24 stay distinct. The
  * others are hashes, two of which can be the same.
  */
-uint64_t inode_shown(const struct inode_shown *how, uint64_t number);
+uint64_t inode_shown_narrow(uint64_t number);
+static inline uint64_t inode_shown(const struct inode_shown *how,
+				   uint64_t number)
+{
+	if (how->calc == INODE_CALC_PASS)
+		return number & INODE_NUMBER_MASK;
+	return how->narrow ? inode_shown_narrow(number) : number;
+}
 
 /* Hash @path below the union's root: "a/b", "" for the root. Never 0. */
 uint64_t inode_shown_path(const struct inode_shown *how, const char *path);
@@ -54,7 +71,7 @@ uint64_t inode_shown_path(const struct inode_shown *how, const char *path);
 /* Get the id of the branch that gave @number. */
 static inline unsigned inode_number_branch(uint64_t number)
 {
-	return (unsigned)(number >> 56);
+	return (unsigned)(number >> INODE_NUMBER_SHIFT);
 }
 
 /*

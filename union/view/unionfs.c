@@ -169,14 +169,13 @@ uint64_t unionfs_number_at(const struct unionfs *fs,
 		       : inode_shown(&fs->numbers, number);
 }
 
-void unionfs_found_at(const struct unionfs *fs, const struct node *node,
-		      const struct branch *branch, int fd, const char *name)
+void unionfs_number_by_path(const struct unionfs *fs, const struct node *node,
+			    const struct branch *branch, int fd,
+			    const char *name)
 {
 	char path[PATH_MAX];
 	uint64_t number = 0; /* the old number may be of another node */
 
-	if (fs->numbers.calc != INODE_CALC_PATH)
-		return;
 	if (path_of(branch, fd, name, path) == 0)
 		number = inode_shown_path(&fs->numbers, path);
 	atomic_store(&fs->nodes.state->shown[node->id], number);

@@ -108,9 +108,18 @@ uint64_t unionfs_number_at(const struct unionfs *fs,
 			   const struct branch *branch, int fd,
 			   const char *name, uint64_t number);
 
-/* Note where @node was found: numbers that are of paths change by it. */
-void unionfs_found_at(const struct unionfs *fs, const struct node *node,
-		      const struct branch *branch, int fd, const char *name);
+/* Note where @node was found, where its number is of its path. */
+void unionfs_number_by_path(const struct unionfs *fs, const struct node *node,
+			    const struct branch *branch, int fd,
+			    const char *name);
+static inline void unionfs_found_at(const struct unionfs *fs,
+				    const struct node *node,
+				    const struct branch *branch, int fd,
+				    const char *name)
+{
+	if (fs->numbers.calc == INODE_CALC_PATH)
+		unionfs_number_by_path(fs, node, branch, fd, name);
+}
 
 /* Get the seconds for which the kernel may trust the attributes of @node. */
 double unionfs_attr_timeout(struct unionfs *fs, const struct request *request,
