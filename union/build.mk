@@ -12,7 +12,7 @@ $(eval $(call library,union,\
   union/view/merge.c union/state/thread_branches.c union/serve/mount.c union/live/mount_strict.c union/config/mount_words.c union/branch/submount.c union/migrate/migrate_file.c union/migrate/migrate_check.c union/migrate/migrate_copy.c union/node/dirty_ranges.c union/sys/named.c union/view/name_filter.c union/view/name_hash_set.c \
   union/node/node.c union/node/orphan_inode.c union/node/node_copies.c union/node/node_index.c union/node/lost_forget.c union/node/preserve_ctime.c \
   union/node/node_restore.c union/node/forgotten.c \
-  union/node/node_slots.c union/node/node_reclaim.c union/migrate/nudge.c union/branch/ino_preserve.c union/state/reply_cache.c union/state/reply_cache_slots.c union/serve/pending_names.c \
+  union/node/node_reclaim.c union/migrate/nudge.c union/branch/ino_preserve.c union/state/reply_cache.c union/state/reply_cache_slots.c union/serve/pending_names.c \
   union/open/open_dir.c union/open/open_file.c union/open/open_restore.c union/state/open_table.c union/branch/owner.c union/ops/ops.c union/ops/privileges.c union/ops/reply.c union/ops/ops_attr.c \
   union/ops/ops_dir.c union/ops/ops_io.c union/ops/ops_lookup.c union/ops/ops_name.c \
   union/ops/ops_open.c union/ops/ops_rename.c union/ops/ops_xattr.c union/config/options.c \

@@ -32,7 +32,7 @@
 #include "union/change/hidden_files.h"
 #include "union/migrate/drain_dir.h"
 #include "union/migrate/migrate_file.h"
-#include "union/node/node_slots.h"
+#include "union/node/node_index.h"
 #include "union/recover/handover.h"
 #include "union/recover/unfinished.h"
 #include "union/recover/unionfs_life.h"

@@ -14,7 +14,6 @@
 #include "union/node/node_copies.h"
 #include "union/node/node_index.h"
 #include "union/node/node_reclaim.h"
-#include "union/node/node_slots.h"
 #include "union/node/orphan_inode.h"
 #include "union/state/state.h"
 

@@ -59,7 +59,7 @@ struct node_table {
 	bool owns_state;      /* it goes with the table */
 	uint32_t *buckets;    /* of copies, by handle: see node_index.h */
 	unsigned bucket_bits;
-	uint32_t free_node, free_copy; /* see node_slots.h */
+	uint32_t free_node, free_copy; /* see node_index.h */
 	uint64_t copies, nodes;
 	uint64_t forgotten_count; /* of the nodes: nobody has them, see
 				     forgotten.h */

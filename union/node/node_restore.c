@@ -7,7 +7,6 @@
 #include "union/node/node_copies.h"
 #include "union/node/node_index.h"
 #include "union/node/node_reclaim.h"
-#include "union/node/node_slots.h"
 #include "union/state/fd_store.h"
 #include "union/state/state.h"
 

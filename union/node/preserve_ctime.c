@@ -2,7 +2,7 @@
 /* Changes of directories' copies that are not to be seen: struct quiet_change.
  */
 #include "union/node/node.h"
-#include "union/node/node_slots.h"
+#include "union/node/node_index.h"
 #include "union/state/state.h"
 #include "union/sys/attrs.h"
 
