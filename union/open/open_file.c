@@ -138,9 +138,10 @@ void open_file_close(struct unionfs *fs, struct node *node,
 	wrote = file->passed_writer;
 	room_writer_end(fs->room, &file->writer);
 	/*
-	 * It is closed before it counts no more: see file_in_use(). Its record
-	 * ends before its backing id: the next server gives back an id that no
-	 * open file has, but would use again that of a file recorded as open.
+	 * The file is closed before it counts no more: see file_in_use(). Its
+	 * record ends before its backing id: the next server gives back an id
+	 * that no open file has, but would use again that of a file recorded as
+	 * open.
 	 */
 	open_table_remove(&fs->opened, info->fh);
 	node_lock(&fs->nodes, node);

@@ -42,8 +42,8 @@ struct place_of_xattr {
 	struct dir_fd *dir;
 };
 
-static int copy_place(struct unionfs *fs, struct copy *copy, bool is_dir,
-		      struct place_of_xattr *ret)
+static int xattr_place(struct unionfs *fs, struct copy *copy, bool is_dir,
+		       struct place_of_xattr *ret)
 {
 	int r;
 
@@ -87,7 +87,7 @@ static int shown_place(struct unionfs *fs, const struct node *node,
 {
 	struct copy *copy = node_first(node);
 
-	return copy ? copy_place(fs, copy, S_ISDIR(node->type), ret)
+	return copy ? xattr_place(fs, copy, S_ISDIR(node->type), ret)
 		    : orphan_place(node, ret);
 }
 
@@ -171,7 +171,7 @@ static int change_copy(struct dir_change *all, struct copy *copy, bool is_dir,
 		       bool is_first, const struct change *change)
 {
 	struct place_of_xattr place;
-	int r = copy_place(all->fs, copy, is_dir, &place);
+	int r = xattr_place(all->fs, copy, is_dir, &place);
 
 	if (r == -ESTALE && !is_first)
 		return 0; /* this copy is no more */
@@ -227,7 +227,7 @@ static int kill_setgid(struct request *request, const struct node *node)
 		return 0;
 	for (copy = node_first(node); copy && r == 0; copy = copy_next(copy)) {
 		if (unionfs_writable(fs, copy) < 0 ||
-		    copy_place(fs, copy, S_ISDIR(node->type), &place) < 0)
+		    xattr_place(fs, copy, S_ISDIR(node->type), &place) < 0)
 			continue;
 		if (stat(place.path, &st) < 0 ||
 		    (st.st_mode & S_ISGID &&

@@ -56,8 +56,8 @@ struct request {
 };
 
 /*
- * Begin with a request: read @data (the kernel's, or as much of it as there
- * is), and change a request that libfuse does not know into a similar one.
+ * Begin with a request: read @data, the kernel's, or as much of it as there is.
+ * A request that libfuse does not know is changed into a similar one there.
  * FUSE_TMPFILE becomes FUSE_CREATE, FUSE_STATX becomes FUSE_GETATTR. One that
  * is too short for that stays unchanged.
  *
