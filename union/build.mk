@@ -1,6 +1,6 @@
 $(eval $(call library,union,\
   union/change/replay.c union/live/kernel_invalidate.c union/change/hidden_files.c union/branch/atime.c union/sys/attrs.c union/recover/leaked_backing_ids.c union/branch/branch.c \
-  union/branch/branch_health.c union/state/branch_identity.c union/branch/branch_lock.c union/branch/branch_probe.c union/view/btime.c union/config/branch_spec.c union/branch/branch_try.c \
+  union/branch/branch_failed.c union/branch/branch_health.c union/state/branch_identity.c union/branch/branch_lock.c union/branch/branch_path.c union/branch/branch_probe.c union/view/btime.c union/config/branch_spec.c union/branch/branch_try.c union/branch/branch_work.c \
   union/change/act_as.c union/change/orphan_begin.c union/change/caller.c union/change/clone_dir.c union/control/control.c union/control/control_client.c \
   union/control/control_command.c union/control/control_proto.c union/live/control_status.c \
   union/sys/copy_data.c union/view/dir_change.c union/branch/dir_fd.c union/open/dir_listing.c union/sys/dir_offset.c union/open/dir_parts.c union/open/dir_read.c union/node/dir_attr_lock.c \
@@ -9,7 +9,7 @@ $(eval $(call library,union,\
   union/node/migrate_lock.c union/sys/handle.c union/sys/task_blocked.c union/live/branch_recover.c union/supervisor/fd_store_server.c union/supervisor/supervisor.c union/sys/immutable.c \
   union/sys/task_syscall.c union/sys/inode_number.c union/branch/intent.c union/migrate/intent_recover.c union/state/fd_store.c union/state/death_pipe.c union/sys/limits.c \
   union/live/add_branch.c union/live/remove_branch.c union/live/set_branch.c union/view/lookup.c \
-  union/view/merge.c union/state/thread_branches.c union/serve/mount.c union/live/mount_strict.c union/config/mount_words.c union/branch/submount.c union/migrate/migrate_file.c union/migrate/migrate_check.c union/migrate/migrate_copy.c union/node/dirty_ranges.c union/sys/named.c union/view/name_filter.c union/view/name_hash_set.c \
+  union/view/merge.c union/view/open_copy.c union/state/thread_branches.c union/serve/mount.c union/live/mount_strict.c union/config/mount_words.c union/branch/submount.c union/migrate/migrate_file.c union/migrate/migrate_check.c union/migrate/migrate_copy.c union/node/dirty_ranges.c union/sys/named.c union/view/name_filter.c union/view/name_hash_set.c \
   union/node/node.c union/node/orphan_inode.c union/node/node_copies.c union/node/node_index.c union/node/lost_forget.c union/node/preserve_ctime.c \
   union/node/node_restore.c union/node/forgotten.c \
   union/node/node_reclaim.c union/migrate/nudge.c union/branch/ino_preserve.c union/state/reply_cache.c union/state/reply_cache_slots.c union/serve/pending_names.c \

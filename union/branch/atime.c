@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "union/branch/branch_health.h"
+#include "union/branch/branch_failed.h"
 
 #define TOUCH_SIZE 4096 /* bytes of a list, which is not used */
 

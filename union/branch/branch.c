@@ -13,11 +13,10 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "union/branch/branch_health.h"
-#include "union/branch/dir_fd.h"
+#include "union/branch/branch_path.h"
 #include "union/branch/ino_preserve.h"
 #include "union/sys/empty_dir.h"
 #include "union/sys/handle.h"
-#include "union/sys/proc_path.h"
 
 static int check_handles(int fd, const char *path, struct error *err)
 {
@@ -58,41 +57,6 @@ struct branch *branch_find(const struct branch_table *table, const char *path)
 	struct stat st;
 
 	return stat(path, &st) == 0 ? same_directory(table, &st) : NULL;
-}
-
-bool branch_path_is_below(const char *path, const char *dir)
-{
-	size_t n = strcmp(dir, "/") == 0 ? 0 : strlen(dir);
-
-	return strncmp(path, dir, n) == 0 && (path[n] == '/' || !path[n]);
-}
-
-static int read_link(int fd, char *buf, size_t size);
-
-/*
- * Is the directory @fd below @dir, on the mount of @dir_fd? Also when it is
- * known by the path of another mount.
- */
-static bool is_below(int fd, int dir_fd, const char *dir)
-{
-	auto_close int same = -1;
-	struct handle handle;
-	char path[PATH_MAX];
-
-	if (handle_get(fd, "", &handle) < 0)
-		return false;
-	same = handle_open(dir_fd, &handle, O_PATH);
-	return same >= 0 && read_link(same, path, sizeof(path)) == 0 &&
-	       branch_path_is_below(path, dir);
-}
-
-bool branch_overlaps(const struct branch *branch, int fd, const char *path)
-{
-	struct stat st;
-
-	return fstat(fd, &st) == 0 && st.st_dev == branch->device &&
-	       (is_below(fd, branch->root_fd, branch->path) ||
-		is_below(branch->root_fd, fd, path));
 }
 
 /* Find the absent branch with that resolved path; NULL: none. */
@@ -469,105 +433,5 @@ int branch_table_statvfs(const struct branch_table *table, unsigned ignored,
 	if (!n)
 		return -EIO;
 	*ret = sum;
-	return 0;
-}
-
-static int make_work_dir(int root_fd)
-{
-	struct stat root;
-
-	if (fstat(root_fd, &root) < 0)
-		return -errno;
-	if (mkdirat(root_fd, BRANCH_WORK_DIR, 0700) < 0)
-		return errno == EEXIST ? 0 : -errno;
-	/*
-	 * Nobody sees the directory, so keep the times. A wrong time is no
-	 * harm.
-	 */
-	(void)futimens(root_fd,
-		       (struct timespec[]){root.st_atim, root.st_mtim});
-	return 0;
-}
-
-static int open_work_dir(int root_fd)
-{
-	int fd = openat(root_fd, BRANCH_WORK_DIR,
-			O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-
-	return fd < 0 ? -errno : fd;
-}
-
-int branch_work_dir_at(int root, bool make)
-{
-	int r, fd = open_work_dir(root);
-
-	if (fd != -ENOENT || !make)
-		return fd;
-	dir_fd_changes_begin();
-	r = make_work_dir(root);
-	dir_fd_changes_end();
-	return r < 0 ? r : open_work_dir(root);
-}
-
-int branch_work_dir(const struct branch *branch)
-{
-	return branch_work_dir_at(branch->root_fd, true);
-}
-
-void branch_work_sweep(const struct branch *branch, const char *prefix)
-{
-	int fd = openat(branch->root_fd, BRANCH_WORK_DIR,
-			O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-	const struct dirent *entry;
-
-	if (!dir) {
-		fd_close(fd);
-		return;
-	}
-	/* A name that stays is no harm. */
-	while ((entry = readdir(dir)))
-		if (strncmp(entry->d_name, prefix, strlen(prefix)) == 0 &&
-		    unlinkat(fd, entry->d_name, 0) < 0)
-			(void)unlinkat(fd, entry->d_name, AT_REMOVEDIR);
-	(void)closedir(dir);
-}
-
-static int read_link(int fd, char *buf, size_t size)
-{
-	char path[PROC_PATH_MAX];
-	ssize_t n = readlink(proc_path(path, fd, ""), buf, size - 1);
-
-	if (n < 0)
-		return -errno;
-	if ((size_t)n == size - 1)
-		return -ENAMETOOLONG;
-	buf[n] = '\0';
-	return 0;
-}
-
-int branch_path_of(const struct branch *branch, int fd, char *ret)
-{
-	char root[PATH_MAX], path[PATH_MAX];
-	size_t length;
-	struct stat st;
-	int r = read_link(branch->root_fd, root, sizeof(root));
-
-	if (r == 0)
-		r = read_link(fd, path, sizeof(path));
-	if (r)
-		return r;
-	if (fstat(fd, &st) < 0)
-		return -errno;
-	if (!st.st_nlink)
-		return -ENOENT; /* removed: the path says " (deleted)" */
-	length = strcmp(root, "/") == 0 ? 0 : strlen(root);
-	if (strcmp(path, root) == 0) {
-		*ret = '\0';
-		return 0;
-	}
-	if (strncmp(path, root, length) != 0 || path[length] != '/')
-		return -ENOENT; /* moved out of the branch by somebody */
-	memcpy(ret, path + length + 1, strlen(path + length + 1) + 1);
 	return 0;
 }

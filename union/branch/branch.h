@@ -138,15 +138,6 @@ int branch_add_failed(struct branch_table *table, const char *path,
 /* Find the branch that is the directory @path; NULL: none, or no directory. */
 struct branch *branch_find(const struct branch_table *table, const char *path);
 
-/*
- * Is the directory @fd, which is @path, in the branch or around it on the same
- * file system, by whatever mount either is known?
- */
-bool branch_overlaps(const struct branch *branch, int fd, const char *path);
-
-/* Is @path the directory @dir or below it? Both absolute and resolved. */
-bool branch_path_is_below(const char *path, const char *dir);
-
 /* Close and free all. A zeroed table is fine. */
 void branch_table_done(struct branch_table *table);
 
@@ -173,22 +164,5 @@ bool branch_counts(const struct branch_table *table, unsigned i);
  */
 int branch_table_statvfs(const struct branch_table *table, unsigned ignored,
 			 struct statvfs *ret);
-
-/*
- * Get a descriptor of the branch's BRANCH_WORK_DIR, made when needed; -errno.
- */
-int branch_work_dir(const struct branch *branch);
-/* Do the same in the directory @root; -ENOENT where it is not to be made. */
-int branch_work_dir_at(int root, bool make);
-
-/* Remove files and empty directories in it whose names begin with @prefix. */
-void branch_work_sweep(const struct branch *branch, const char *prefix);
-
-/*
- * Get the path of the directory @fd (may be O_PATH) below the branch: "a/b", ""
- * for its root. @ret: PATH_MAX bytes. -ENOENT when it was removed,
- * -ENAMETOOLONG when its path is longer than PATH_MAX.
- */
-int branch_path_of(const struct branch *branch, int fd, char *ret);
 
 #endif

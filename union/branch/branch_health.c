@@ -15,9 +15,6 @@
 #include "union/state/state.h"
 #include "union/sys/proc_path.h"
 
-atomic_ullong branch_failed_set[BRANCH_MAX / 64];
-atomic_uint branch_doubted;
-
 static _Atomic uint32_t own_mark = 1;
 static _Atomic uint32_t *doubt_mark = &own_mark;
 static void (*_Atomic on_change)(struct branch *branch);
@@ -36,20 +33,6 @@ static void log_health(struct branch *branch)
 
 	if (changed)
 		changed(branch);
-}
-
-bool branch_is_failure(int r)
-{
-	switch (r) {
-	case -EIO:
-	case -ESHUTDOWN:
-	case -EUCLEAN:
-	case -EBADMSG: /* a checksum, of ext4 and XFS */
-	case -ENODEV:
-	case -ENXIO:
-	case -ETIMEDOUT: return true;
-	default: return false;
-	}
 }
 
 /*

@@ -10,20 +10,12 @@
  * copy there: the directory is in doubt. The whole branch is in doubt until its
  * content was shown after its return. Meanwhile a name that is found
  * nowhere else is not said to be absent.
- *
- * A process has one union, so the state that is read all the time is here, by
- * id.
  */
 #ifndef UNION_BRANCH_HEALTH_H
 #define UNION_BRANCH_HEALTH_H
 
 #include "union/branch/branch.h"
-
-/*
- * Is @r an error of a branch, or of one object: EIO, ESHUTDOWN, EUCLEAN,
- * EBADMSG, ENODEV, ENXIO, ETIMEDOUT?
- */
-bool branch_is_failure(int r);
+#include "union/branch/branch_failed.h"
 
 /*
  * Report @r, the result of a call to @branch (0 or -errno). For a failure or
@@ -56,26 +48,10 @@ void branch_trust(struct branch *branch);
  */
 void branch_keep_doubt_mark(_Atomic uint32_t *mark);
 
-extern atomic_ullong branch_failed_set[BRANCH_MAX / 64];
-extern atomic_uint branch_doubted; /* failed, or not trusted yet */
-
-static inline bool branch_usable(unsigned id)
-{
-	return !(atomic_load_explicit(&branch_failed_set[id / 64],
-				      memory_order_acquire) >>
-			 id % 64 &
-		 1);
-}
-
 /* Is the branch neither failed nor read-only by itself? */
 static inline bool branch_is_well(const struct branch *branch)
 {
 	return branch_usable(branch->id) && !atomic_load(&branch->turned_ro);
-}
-
-static inline bool branch_any_doubted(void)
-{
-	return atomic_load(&branch_doubted) > 0;
 }
 
 /*

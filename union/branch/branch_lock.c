@@ -11,6 +11,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "union/branch/branch_work.h"
 #include "union/branch/owner.h"
 #include "union/state/fd_store.h"
 

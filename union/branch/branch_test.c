@@ -11,6 +11,7 @@
 
 #include "base/process.h"
 #include "union/branch/branch.h"
+#include "union/branch/branch_path.h"
 
 #include <cmocka.h>
 

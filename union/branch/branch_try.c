@@ -11,7 +11,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "union/branch/branch_health.h"
+#include "union/branch/branch_failed.h"
 
 #define BLOCK 4096 /* bytes; a multiple of what any device reads */
 

@@ -15,6 +15,7 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "union/branch/branch_work.h"
 #include "union/branch/submount.h"
 #include "union/sys/named.h"
 

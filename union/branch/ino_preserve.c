@@ -9,6 +9,7 @@
 
 #include "base/cleanup.h"
 #include "union/branch/branch_health.h"
+#include "union/branch/branch_work.h"
 #include "union/branch/intent.h"
 #include "union/sys/empty_dir.h"
 #include "union/sys/inode_number.h"

@@ -13,6 +13,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "union/branch/branch_work.h"
 
 #define SETTLED_PREFIX   "settled-"
 #define HANDLE_TEXT_SIZE (16 + 2 * HANDLE_MAX)

@@ -13,6 +13,7 @@
 
 #include "base/cleanup.h"
 #include "base/file.h"
+#include "union/branch/branch_path.h"
 #include "union/state/fd_store.h"
 
 #define PROGRAM       "trib-union"

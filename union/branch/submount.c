@@ -15,6 +15,7 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "union/branch/branch_path.h"
 #include "union/sys/named.h"
 
 #define TABLE "/proc/self/mountinfo"

@@ -12,6 +12,8 @@
 
 #include "base/cleanup.h"
 #include "union/branch/branch_health.h"
+#include "union/branch/branch_path.h"
+#include "union/branch/branch_work.h"
 #include "union/branch/dir_fd.h"
 #include "union/branch/folding.h"
 #include "union/branch/submount.h"

@@ -26,6 +26,7 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "union/branch/branch_work.h"
 #include "union/branch/dir_fd.h"
 #include "union/branch/intent.h"
 #include "union/change/clone_dir.h"

@@ -10,6 +10,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "union/branch/branch_work.h"
 #include "union/branch/dir_fd.h"
 #include "union/view/preserve_mtime.h"
 

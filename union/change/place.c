@@ -7,6 +7,7 @@
 
 #include "base/cleanup.h"
 #include "union/branch/branch_health.h"
+#include "union/branch/branch_work.h"
 #include "union/branch/dir_fd.h"
 #include "union/branch/submount.h"
 #include "union/change/act_as.h"

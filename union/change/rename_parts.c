@@ -9,6 +9,7 @@
 
 #include "base/cleanup.h"
 #include "union/branch/branch_health.h"
+#include "union/branch/branch_work.h"
 #include "union/branch/intent.h"
 
 #define AWAY_PREFIX "gone-"

@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "union/branch/atime.h"
 #include "union/branch/branch_lock.h"
+#include "union/branch/branch_path.h"
 #include "union/branch/folding.h"
 #include "union/branch/intent.h"
 #include "union/change/clone_dir.h"

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "union/branch/branch_path.h"
 #include "union/branch/submount.h"
 #include "union/migrate/relocate.h"
 #include "union/sys/empty_dir.h"

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "union/branch/branch_work.h"
 #include "union/branch/ino_preserve.h"
 #include "union/migrate/migration.h"
 #include "union/sys/attrs.h"

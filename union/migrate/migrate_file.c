@@ -10,6 +10,7 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "union/branch/branch_work.h"
 #include "union/branch/dir_fd.h"
 #include "union/change/clone_dir.h"
 #include "union/migrate/migration.h"

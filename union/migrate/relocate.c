@@ -10,6 +10,7 @@
 
 #include "base/cleanup.h"
 #include "union/branch/branch_health.h"
+#include "union/branch/branch_work.h"
 #include "union/branch/ino_preserve.h"
 #include "union/change/hidden_files.h"
 #include "union/sys/handle.h"

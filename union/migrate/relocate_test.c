@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "union/branch/branch_work.h"
 #include "union/branch/ino_preserve.h"
 #include "union/migrate/relocate.h"
 #include "union/sys/inode_number.h"

@@ -14,6 +14,7 @@
 #include "base/cleanup.h"
 #include "base/wire/fnv.h"
 #include "union/branch/branch_health.h"
+#include "union/branch/branch_path.h"
 #include "union/branch/dir_fd.h"
 #include "union/branch/submount.h"
 #include "union/config/branch_spec.h"

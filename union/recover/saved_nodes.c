@@ -12,6 +12,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "union/branch/branch_health.h"
+#include "union/branch/branch_work.h"
 #include "union/node/node_copies.h"
 #include "union/recover/saved_nodes_file.h"
 #include "union/state/state.h"

@@ -9,6 +9,7 @@
 
 #include "base/cleanup.h"
 #include "union/branch/branch_health.h"
+#include "union/branch/branch_path.h"
 #include "union/branch/ino_preserve.h"
 #include "union/state/state.h"
 #include "union/view/preserve_mtime.h"

@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "union/branch/branch_lock.h"
+#include "union/branch/branch_path.h"
 #include "union/branch/branch_probe.h"
 #include "union/branch/folding.h"
 #include "union/branch/intent.h"

@@ -10,6 +10,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "union/branch/branch_health.h"
+#include "union/branch/branch_path.h"
 #include "union/branch/dir_fd.h"
 
 /* A generator of this thread: splitmix64, Steele, Lea and Flood 2014. */

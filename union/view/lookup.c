@@ -14,6 +14,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "union/branch/branch_health.h"
+#include "union/branch/branch_path.h"
 #include "union/branch/dir_fd.h"
 #include "union/branch/ino_preserve.h"
 #include "union/branch/submount.h"
