@@ -131,7 +131,7 @@ static void look_at(struct branch *branch, int r)
 		branch_fail(branch, branch_is_failure(tried) ? -tried : -r);
 }
 
-int branch_report(struct branch *branch, int r)
+int branch_report_error(struct branch *branch, int r)
 {
 	if (branch_is_failure(r) ||
 	    (r == -EROFS && !(atomic_load(&branch->flags) & BRANCH_RO) &&

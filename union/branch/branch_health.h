@@ -22,7 +22,11 @@
  * EROFS the branch itself is tried (branch_try.h). By the result it has failed,
  * is read-only, or only the object of the call has an error. Returns @r.
  */
-int branch_report(struct branch *branch, int r);
+int branch_report_error(struct branch *branch, int r);
+static inline int branch_report(struct branch *branch, int r)
+{
+	return r < 0 ? branch_report_error(branch, r) : r;
+}
 
 /* Mark the branch failed by @error, a positive errno, without a try. */
 void branch_fail(struct branch *branch, int error);

@@ -147,8 +147,7 @@ static bool is_had(struct node_table *table, const struct node *node,
 }
 
 static int add_found(struct node_table *table, struct node *node,
-		     uint64_t generation, const struct node_found *found,
-		     unsigned count)
+		     const struct node_found *found, unsigned count)
 {
 	unsigned i;
 	int r;
@@ -156,23 +155,27 @@ static int add_found(struct node_table *table, struct node *node,
 	for (i = 0; i < count; i++) {
 		if (is_had(table, node, found[i].branch, &found[i].handle))
 			continue;
-		r = add_node_copy(table, node, generation, found[i].branch,
-				  &found[i].handle, 0);
+		r = add_node_copy(table, node, node->generation,
+				  found[i].branch, &found[i].handle, 0);
 		if (r < 0)
 			return r;
 	}
 	return 0;
 }
 
+/* Make the node of copies that no node has. */
 static int intern_new(struct node_table *table, mode_t type, uint64_t ino,
 		      const struct node_found *found, unsigned count,
 		      bool doubted, struct node **ret)
 {
 	uint64_t generation = table->state->header->next_generation;
 	struct node *node = new_node(table, type, ino);
-	int r = node ? add_found(table, node, generation, found, count)
-		     : -ENOMEM;
+	int r = node ? 0 : -ENOMEM;
+	unsigned i;
 
+	for (i = 0; r == 0 && i < count; i++)
+		r = add_node_copy(table, node, generation, found[i].branch,
+				  &found[i].handle, 0);
 	if (r < 0) {
 		if (node)
 			node_free(table, node);
@@ -190,9 +193,7 @@ static int intern_known(struct node_table *table, struct node *node,
 			const struct node_found *found, unsigned count)
 {
 	uint64_t copies = table->copies;
-	int r = S_ISDIR(node->type)
-			? add_found(table, node, node->generation, found, count)
-			: 0;
+	int r = S_ISDIR(node->type) ? add_found(table, node, found, count) : 0;
 
 	if (table->copies != copies)
 		note_new_copy();

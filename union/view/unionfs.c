@@ -262,9 +262,8 @@ bool unionfs_may_have(const struct node *parent, const char *name)
 	return false;
 }
 
-bool unionfs_hidden(const struct node *parent, const char *name)
+bool unionfs_hides(const char *name)
 {
-	return parent->id == NODE_ROOT_ID &&
-	       (strcmp(name, BRANCH_WORK_DIR) == 0 ||
-		strcmp(name, BRANCH_CONTROL_FILE) == 0);
+	return strcmp(name, BRANCH_WORK_DIR) == 0 ||
+	       strcmp(name, BRANCH_CONTROL_FILE) == 0;
 }

@@ -159,6 +159,10 @@ bool unionfs_may_have(const struct node *parent, const char *name);
  * Is @name in @parent, its directory, one of the union's own? These are in no
  * list.
  */
-bool unionfs_hidden(const struct node *parent, const char *name);
+bool unionfs_hides(const char *name);
+static inline bool unionfs_hidden(const struct node *parent, const char *name)
+{
+	return parent->id == NODE_ROOT_ID && unionfs_hides(name);
+}
 
 #endif
