@@ -79,4 +79,10 @@ int process_start_time(pid_t pid, unsigned long long *ret_ticks);
  */
 bool process_alive(pid_t pid, unsigned long long start_ticks);
 
+/*
+ * Tell whether @pid with @start_ticks runs no code of its program any more: it
+ * has ended, or was killed and the kernel takes it down.
+ */
+bool process_is_ending(pid_t pid, unsigned long long start_ticks);
+
 #endif

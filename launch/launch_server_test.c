@@ -283,6 +283,31 @@ static void what_was_started_outlives_the_server(void **state)
 	end_program(start_program(bed));
 }
 
+/* As one that the server was killed beside, before its execve(2). */
+static void a_child_of_a_killed_server_is_waited_for(void **state)
+{
+	struct bed *bed = *state;
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	pid_t owner;
+
+	stop_server(bed, SIGTERM);
+	(void)strcpy(address.sun_path, bed->socket);
+	owner = fork();
+	if (owner == 0) {
+		int fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+
+		if (bind(fd, (struct sockaddr *)&address, sizeof(address)) <
+			    0 ||
+		    listen(fd, 1) < 0)
+			_exit(1);
+		if (fork() == 0)
+			_exit(usleep(500000)); /* it has the socket as long */
+		(void)kill(getpid(), SIGKILL);
+	}
+	assert_int_equal(waitpid(owner, NULL, 0), owner);
+	start_server(bed, getuid());
+}
+
 static void a_second_server_and_other_files_are_not_replaced(void **state)
 {
 	struct bed *bed = *state;
@@ -405,6 +430,7 @@ int main(void)
 		TEST(another_user_is_refused),
 		TEST(the_socket_is_for_its_user_alone),
 		TEST(what_was_started_outlives_the_server),
+		TEST(a_child_of_a_killed_server_is_waited_for),
 		TEST(a_second_server_and_other_files_are_not_replaced),
 		TEST(peers_that_say_nothing_or_nonsense_disturb_nobody),
 		TEST(descriptors_that_were_not_announced_are_refused),

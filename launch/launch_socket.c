@@ -11,21 +11,18 @@
 
 #include "base/cleanup.h"
 #include "base/file.h"
+#include "base/unix_served.h"
 
 #define BACKLOG 64
 
 /* Is it a socket that nobody serves? */
 static bool is_left_over(const struct sockaddr_un *address)
 {
-	auto_close int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	struct stat st;
 
 	/* Connecting to a plain file is refused with the same error. */
-	return fd >= 0 && lstat(address->sun_path, &st) == 0 &&
-	       S_ISSOCK(st.st_mode) &&
-	       connect(fd, (const struct sockaddr *)address, sizeof(*address)) <
-		       0 &&
-	       errno == ECONNREFUSED;
+	return lstat(address->sun_path, &st) == 0 && S_ISSOCK(st.st_mode) &&
+	       unix_served(address, SOCK_SEQPACKET) == 0;
 }
 
 static int bind_to(int fd, const struct sockaddr_un *address)

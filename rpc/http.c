@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/unix_served.h"
 #include "rpc/rpc_address.h"
 
 #define BACKLOG     16
@@ -111,25 +112,22 @@ static enum MHD_Result http_answer(void *http_,
 /* ---- the socket ---- */
 
 /* Remove the socket that a killed process left there; a live one's is kept. */
-static void remove_stale(int fd, const struct sockaddr_un *un)
+static void remove_stale(const struct sockaddr_un *un)
 {
 	struct stat st;
 
 	if (lstat(un->sun_path, &st) == 0 && S_ISSOCK(st.st_mode) &&
-	    connect(fd, (const struct sockaddr *)un, sizeof(*un)) < 0 &&
-	    errno == ECONNREFUSED)
+	    unix_served(un, SOCK_STREAM) == 0)
 		(void)unlink(un->sun_path); /* or bind() says why not */
 }
 
 static int listen_unix(const char *path, struct error *err)
 {
 	auto_close int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	auto_close int probe = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	struct sockaddr_un un = {.sun_family = AF_UNIX};
 
 	memcpy(un.sun_path, path, strlen(path) + 1);
-	if (probe >= 0)
-		remove_stale(probe, &un);
+	remove_stale(&un);
 	/* The mode is set before anybody can connect. */
 	if (fd < 0 || fchmod(fd, 0600) < 0 ||
 	    bind(fd, (const struct sockaddr *)&un, sizeof(un)) < 0 ||

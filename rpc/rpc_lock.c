@@ -8,12 +8,13 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 
 #include "base/cleanup.h"
+#include "base/file_lock.h"
+#include "base/unix_served.h"
 #include "rpc/rpc_internal.h"
 
 /*
@@ -44,61 +45,46 @@ static int lock_path(char *ret, size_t size, const char *socket_path,
 	return 0;
 }
 
-static int taken(int fd, const char *socket_path, struct error *err)
-{
-	char text[16] = "", who[32] = "";
-	ssize_t n = pread(fd, text, sizeof(text) - 1, 0);
-	long pid = n > 0 ? strtol(text, NULL, 10) : 0;
-
-	if (pid > 0)
-		(void)snprintf(who, sizeof(who), " (pid %ld)", pid);
-	return error_set(err, EADDRINUSE,
-			 "another process%s serves unix:%s; stop it, or "
-			 "choose another address",
-			 who, socket_path);
-}
-
 /* Try to lock. 1: locked; 0: the file was replaced meanwhile, try again. */
 static int try_lock(const char *path, const char *socket_path, int *ret_fd,
 		    struct error *err)
 {
 	auto_close int fd = open(
 		path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	char who[FILE_LOCK_WHO_MAX];
 	struct stat ours, there;
+	int r;
 
 	if (fd < 0)
 		return error_set(err, errno, "open '%s': %s", path,
 				 strerror(errno));
-	if (flock(fd, LOCK_EX | LOCK_NB) < 0)
-		return errno == EWOULDBLOCK
-			       ? taken(fd, socket_path, err)
-			       : error_set(err, errno, "lock '%s': %s", path,
-					   strerror(errno));
+	r = file_lock_take(fd, who);
+	if (r == -EBUSY)
+		return error_set(err, EADDRINUSE,
+				 "unix:%s is served by %s; stop it, or choose "
+				 "another address",
+				 socket_path, who);
+	if (r < 0)
+		return error_set(err, -r, "lock '%s': %s", path, strerror(-r));
 	/* Its last owner may have unlinked it between our open and flock. */
 	if (fstat(fd, &ours) < 0 || stat(path, &there) < 0 ||
 	    ours.st_ino != there.st_ino || ours.st_dev != there.st_dev)
 		return 0;
-	/* Only for the text above: the lock itself is the kernel's. */
-	if (ftruncate(fd, 0) < 0 || dprintf(fd, "%d\n", (int)getpid()) < 0)
-		return error_set(err, errno ? errno : EIO, "write '%s': %s",
-				 path, strerror(errno));
+	r = file_lock_sign(fd);
+	if (r < 0)
+		return error_set(err, -r, "write '%s': %s", path, strerror(-r));
 	*ret_fd = take_fd(&fd);
 	return 1;
 }
 
-/* Does somebody listen there? A program without our lock is left alone, too. */
-static bool somebody_listens(const char *socket_path)
+/* Does a process listen there? A program without our lock is left alone, too.
+ */
+static bool is_served(const char *socket_path)
 {
-	auto_close int fd = socket(
-		AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	struct sockaddr_un un = {.sun_family = AF_UNIX};
 
-	if (fd < 0)
-		return false;
 	memcpy(un.sun_path, socket_path, strlen(socket_path) + 1);
-	/* EAGAIN: its queue is full. */
-	return connect(fd, (const struct sockaddr *)&un, sizeof(un)) == 0 ||
-	       errno == EAGAIN;
+	return unix_served(&un, SOCK_STREAM) == 1;
 }
 
 int rpc_lock_take(const char *socket_path, const char *dir,
@@ -114,7 +100,7 @@ int rpc_lock_take(const char *socket_path, const char *dir,
 	while (r == 0);
 	if (r < 0)
 		return r;
-	if (somebody_listens(socket_path)) {
+	if (is_served(socket_path)) {
 		rpc_lock_release(&lock);
 		return error_set(err, EADDRINUSE,
 				 "another program listens on unix:%s, without "

@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 
 #include "base/clock.h"
+#include "base/file_lock.h"
 #include "base/process.h"
 #include "rpc/rpc_test_kit.h"
 
@@ -370,12 +371,16 @@ static void refuses_a_second_server_on_a_live_socket(void **state)
 {
 	struct kit *kit = *state;
 	struct rpc_server *second;
-	char who[32];
+	char who[64];
+	int64_t start;
 
 	kit_start(kit);
+	start = clock_ms();
 	assert_int_equal(rpc_server_start(&kit->options, &second, &kit->err),
 			 -EADDRINUSE);
-	(void)snprintf(who, sizeof(who), "(pid %d) serves unix:/",
+	assert_true(clock_ms() - start < FILE_LOCK_MS / 2);
+	(void)snprintf(who, sizeof(who),
+		       "is served by rpc_server_test (pid %d); ",
 		       (int)getpid());
 	assert_non_null(strstr(kit->err.msg, who));
 	assert_int_equal(kit_get(kit, "echo:x", 30000, NULL), 0);
@@ -430,6 +435,25 @@ static void replaces_a_stale_socket(void **state)
 	assert_int_equal(access(lock, F_OK), -1);
 }
 
+/* Such a child may be between its fork and its execve(2). */
+static void waits_for_a_child_of_a_killed_server(void **state)
+{
+	struct kit *kit = *state;
+	char script[256];
+	const char *const argv[] = {"sh", "-c", script, NULL};
+	struct process_result result;
+
+	(void)snprintf(script, sizeof(script),
+		       "exec 9<>%s/sock.lock; flock 9; echo $$ >&9; "
+		       "sleep 1 & kill -9 $$",
+		       kit->dir);
+	assert_int_equal(process_run(argv, NULL, -1, -1, &result, NULL), 0);
+	assert_int_equal(result.exit_code, 128 + SIGKILL);
+	process_result_done(&result);
+	kit_start(kit);
+	assert_int_equal(kit_get(kit, "echo:x", 30000, NULL), 0);
+}
+
 static void refuses_a_socket_of_another_program(void **state)
 {
 	struct kit *kit = *state;
@@ -475,7 +499,7 @@ static void keeps_its_lock_elsewhere_when_told(void **state)
 	assert_int_equal(access(lock, F_OK), 0);
 	assert_int_equal(rpc_server_start(&options, &second, &kit->err),
 			 -EADDRINUSE);
-	assert_non_null(strstr(kit->err.msg, "another process (pid"));
+	assert_non_null(strstr(kit->err.msg, "is served by "));
 	rpc_server_stop(first, 1000);
 	assert_int_equal(access(lock, F_OK), -1);
 	/* Nothing was beside the socket: the directory is empty. */
@@ -693,6 +717,7 @@ int main(int argc, char **argv)
 		T(refuses_a_second_server_on_a_live_socket),
 		T(closes_what_it_opened_when_a_later_address_fails),
 		T(replaces_a_stale_socket),
+		T(waits_for_a_child_of_a_killed_server),
 		T(refuses_a_socket_of_another_program),
 		T(keeps_its_lock_elsewhere_when_told),
 		T(leaves_a_file_alone_that_is_no_socket),

@@ -4,21 +4,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
-#include <stdio.h>
 #include <string.h>
-#include <sys/file.h>
 
 #include "base/cleanup.h"
-
-static int in_use(int fd, const char *what, struct error *err)
-{
-	char pid[16] = "";
-	ssize_t n = pread(fd, pid, sizeof(pid) - 1, 0);
-
-	pid[n > 0 ? strspn(pid, "0123456789") : 0] = '\0';
-	return error_set(err, EBUSY, "%s is in use by another blockd (pid %s)",
-			 what, pid[0] ? pid : "unknown");
-}
+#include "base/file_lock.h"
 
 int lock_file_take(int dirfd, const char *name, const char *what, int *ret_fd,
 		   struct error *err)
@@ -26,8 +15,8 @@ int lock_file_take(int dirfd, const char *name, const char *what, int *ret_fd,
 	auto_close int fd = openat(
 		dirfd, name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 	bool writes = fd >= 0;
-	char pid[16];
-	int length;
+	char who[FILE_LOCK_WHO_MAX];
+	int r;
 
 	/*
 	 * On a read-only file system the file is a lock, too, but does not say
@@ -38,17 +27,16 @@ int lock_file_take(int dirfd, const char *name, const char *what, int *ret_fd,
 	if (fd < 0)
 		return error_set(err, errno, "%s: open '%s': %s", what, name,
 				 strerror(errno));
-	if (flock(fd, LOCK_EX | LOCK_NB) < 0) {
-		if (errno == EWOULDBLOCK)
-			return in_use(fd, what, err);
-		return error_set(err, errno, "%s: lock '%s': %s", what, name,
-				 strerror(errno));
-	}
-	length = snprintf(pid, sizeof(pid), "%d\n", (int)getpid());
-	if (writes &&
-	    (ftruncate(fd, 0) < 0 || pwrite(fd, pid, (size_t)length, 0) < 0))
-		return error_set(err, errno, "%s: write '%s': %s", what, name,
-				 strerror(errno));
+	r = file_lock_take(fd, who);
+	if (r == -EBUSY)
+		return error_set(err, EBUSY, "%s is in use by %s", what, who);
+	if (r < 0)
+		return error_set(err, -r, "%s: lock '%s': %s", what, name,
+				 strerror(-r));
+	r = writes ? file_lock_sign(fd) : 0;
+	if (r < 0)
+		return error_set(err, -r, "%s: write '%s': %s", what, name,
+				 strerror(-r));
 	*ret_fd = take_fd(&fd);
 	return 0;
 }

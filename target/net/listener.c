@@ -13,6 +13,7 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "base/unix_served.h"
 
 #define BACKLOG  512 /* connections the kernel may hold for us */
 #define PAUSE_MS 100 /* before accepting again after an error */
@@ -122,7 +123,6 @@ static int tcp_open(const char *address, int *ret_fd, int *ret_port,
 static int stale_remove(const char *path, const struct sockaddr_un *address,
 			struct error *err)
 {
-	auto_close int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	struct stat st;
 
 	if (lstat(path, &st) < 0)
@@ -132,11 +132,7 @@ static int stale_remove(const char *path, const struct sockaddr_un *address,
 				 "listen at 'unix:%s': it is there and no "
 				 "socket",
 				 path);
-	if (fd < 0)
-		return error_set(err, errno, "socket: %s", strerror(errno));
-	if (connect(fd, (const struct sockaddr *)address, sizeof(*address)) ==
-		    0 ||
-	    errno != ECONNREFUSED)
+	if (unix_served(address, SOCK_STREAM) != 0)
 		return error_set(err, EADDRINUSE,
 				 "listen at 'unix:%s': another server listens "
 				 "there",

@@ -131,11 +131,11 @@ test_locks_a_second_blockd_out() {
 	place second
 	start_blockd
 	: >"$D/empty"
-	fails 1 "in use by another blockd (pid $PID)" "$BUILD/bin/blockd" \
+	fails 1 "in use by blockd (pid $PID)" "$BUILD/bin/blockd" \
 		--config "$D/empty" --state-dir "$D/state2" --run-dir "$D/run2" \
 		--control "unix:$D/run2/control" --listen "unix:$D/run2/nbd" \
 		--pool "a=$D/a"
-	fails 1 "in use by another blockd (pid $PID)" "$BUILD/bin/blockd" \
+	fails 1 "in use by blockd (pid $PID)" "$BUILD/bin/blockd" \
 		--config "$D/empty" --state-dir "$D/state" --run-dir "$D/run2" \
 		--control "unix:$D/run2/control" --listen "unix:$D/run2/nbd"
 	call GetNode

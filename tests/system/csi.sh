@@ -709,4 +709,35 @@ test_killed_at_any_step_the_same_call_or_its_opposite_is_right() {
 	echo "# killed at $((all + n - 6)) steps"
 }
 
+# Has $1 a child that has not executed its program, nor closed what is not its own?
+has_a_new_child() {
+	local child
+	for child in $(cat "/proc/$1/task/"*/children); do
+		[ ! "/proc/$child/exe" -ef "/proc/$1/exe" ] || return 0
+	done
+	return 1
+}
+
+test_a_new_driver_waits_for_the_child_of_a_killed_one() {
+	local driver id pid
+	cap 1
+	volume child
+	id=$(create 1 child 128)
+	driver=$(cat "$C/host1/csi.pid")
+	strace -f -qq -o /dev/null -p "$driver" -e trace=close_range \
+		-e inject=close_range:delay_enter=2000000 &
+	disown
+	eventually 30 traced "$driver"
+	(EXEC=exec; stage 1 child "$id") >"$TEST_DIR/killed" 2>&1 &
+	pid=$!
+	eventually 30 has_a_new_child "$driver"
+	driver_signal 1 KILL
+	kill $pid 2>/dev/null || true
+	driver_start 1
+	stage 1 child "$id"
+	unstage 1 child "$id"
+	delete 1 "$id"
+	nothing_left
+}
+
 run_tests "$@"

@@ -157,7 +157,7 @@ test_makes_nothing_beside_its_socket() {
 	at_exit kill $!
 	eventually 30 test -S "$TEST_DIR/s/csi.sock"
 	same "$(ls -A "$TEST_DIR/s")" csi.sock
-	fails any "another process" trib-csi --mode controller --endpoint "unix://$TEST_DIR/s/csi.sock" \
+	fails any "is served by trib-csi" trib-csi --mode controller --endpoint "unix://$TEST_DIR/s/csi.sock" \
 		--store "local:$C/records.db" --run-dir "$TEST_DIR/s-run"
 }
 

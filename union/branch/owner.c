@@ -13,6 +13,7 @@
 
 #include "base/cleanup.h"
 #include "base/file.h"
+#include "base/process.h"
 #include "union/branch/branch_path.h"
 #include "union/state/fd_store.h"
 
@@ -179,6 +180,15 @@ static enum held held_as(const struct process *p, const char *name)
 						     : HELD_TO_WRITE;
 }
 
+/* A mount that a killed union leaves behind does not serve any more. */
+static bool process_was_killed(pid_t pid)
+{
+	unsigned long long ticks;
+
+	return process_start_time(pid, &ticks) < 0 ||
+	       process_is_ending(pid, ticks);
+}
+
 struct search {
 	struct branch *const *branches;
 	unsigned count;
@@ -288,7 +298,7 @@ static bool note_owner(void *context, const struct process *p)
 	memcpy(owner->mountpoint, target, sizeof(target));
 	memcpy(owner->branch, branch, sizeof(branch));
 	owner->ours = ours;
-	owner->mounted |= is_mounted(p, target);
+	owner->mounted |= !process_was_killed(p->pid) && is_mounted(p, target);
 	if (p->is_server || !owner->pid) {
 		if (p->is_server)
 			owner->supervisor = owner->pid;
