@@ -53,6 +53,7 @@ static int open_node(struct request *request, const struct node *node,
 	auto_close int fd = -1;
 	int r = copy ? 0 : -ESTALE;
 
+	*ret_appends = false;
 	if (r == 0 && writes)
 		r = unionfs_writable(fs, copy);
 	if (r < 0)

@@ -17,9 +17,10 @@ static void write_names(policy_name *into, const struct policy_set *set)
 			       policy_of(set, i)->name); /* fits */
 	/*
 	 * The record is complete before the store that makes it count. The
-	 * other one is not touched before that.
+	 * other one is not touched before that. Only the compiler could change
+	 * the order: the reader is the next server, after the end of this one.
 	 */
-	atomic_thread_fence(memory_order_seq_cst);
+	atomic_signal_fence(memory_order_seq_cst);
 }
 
 static void write_counted(struct state_header *header,
@@ -27,7 +28,7 @@ static void write_counted(struct state_header *header,
 {
 	write_names(header->policies, set);
 	atomic_store(&header->policies_change, false);
-	atomic_thread_fence(memory_order_seq_cst);
+	atomic_signal_fence(memory_order_seq_cst);
 }
 
 void policy_record(struct state_header *header, const struct policy_set *set)
@@ -36,7 +37,7 @@ void policy_record(struct state_header *header, const struct policy_set *set)
 		write_counted(header, set);
 	write_names(header->policies_kept, set);
 	atomic_store(&header->policies_change, true);
-	atomic_thread_fence(memory_order_seq_cst);
+	atomic_signal_fence(memory_order_seq_cst);
 	write_counted(header, set);
 }
 
