@@ -1,9 +1,9 @@
 # Where records are kept, and the nodes.
 volume_kube := volume/store/kube/kube_heartbeat.c volume/store/kube/api/kube_call.c volume/store/kube/api/kube_config.c \
-  volume/store/kube/api/kube_curl.c volume/store/kube/api/kube_watch_event.c volume/store/kube/api/kube_http.c \
+  volume/store/http/base64.c volume/store/http/http_client.c volume/store/http/http_curl.c volume/store/http/http_stream.c volume/store/http/json_lines.c volume/store/follow.c volume/store/lease_table.c volume/store/lease_who.c volume/store/kube/api/kube_watch_event.c volume/store/kube/api/kube_http.c \
   volume/store/kube/kube_lease.c volume/store/kube/kube_lease_object.c volume/store/kube/api/kube_list.c \
   volume/store/kube/kube_events.c volume/store/kube/kube_object.c \
-  volume/store/kube/api/kube_stream.c volume/store/kube/api/kube_time.c volume/store/kube/kube_watch.c \
+  volume/store/kube/api/kube_time.c volume/store/kube/kube_watch.c \
   volume/store/kube/api/kube_yaml.c
 volume_stores := $(volume_kube) \
   volume/store/store.c volume/op/store_open.c volume/store/watch_diff.c volume/store/kube/store_kube.c \
@@ -70,7 +70,7 @@ $(eval $(call fuzzer,volume/store/kube/kube_object_fuzz,$(volume_stores) \
   volume/record/json_scan.c volume/record/label.c base/parallel.c \
   base/clock.c base/error.c base/file.c base/uuid_name.c base/log.c \
   base/process.c,-lcurl -lyaml -ljson-c -lsqlite3))
-$(eval $(call fuzzer,volume/store/kube/api/kube_watch_event_fuzz,volume/store/kube/api/kube_watch_event.c \
+$(eval $(call fuzzer,volume/store/kube/api/kube_watch_event_fuzz,volume/store/kube/api/kube_watch_event.c volume/store/http/json_lines.c \
   volume/record/json_scan.c volume/record/label.c base/clock.c base/error.c base/file.c \
   base/log.c,-ljson-c))
 $(eval $(call fuzzer,volume/record/volume_record_fuzz,volume/record/volume_record.c \

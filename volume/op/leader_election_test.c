@@ -128,7 +128,7 @@ static void the_server_comes_back_in_time(void **state)
 	wait_until_leads(a, true);
 	/* Longer than a renewal's turn, shorter than the lease. */
 	test_server_faults(&scene.server, "PUT leader-test 1000 cut\n");
-	(void)poll(NULL, 0, (KUBE_LEASE_RENEW_S + 2) * 1000);
+	(void)poll(NULL, 0, (LEASE_RENEW_S + 2) * 1000);
 	assert_true(volume_election_leads(a->election));
 	test_server_faults(&scene.server, "");
 	(void)test_server_count(&scene.server, "", "");

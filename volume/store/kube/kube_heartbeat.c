@@ -7,18 +7,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "base/uuid_name.h"
 #include "volume/record/json_scan.h"
 #include "volume/store/kube/api/kube_list.h"
 #include "volume/store/kube/api/kube_time.h"
+#include "volume/store/lease_who.h"
 
 #define LABEL     "union.io/heartbeat"
 #define SELECTOR  "labelSelector=union.io%2Fheartbeat" /* it exists */
 #define PREFIX    "heartbeat-"
 #define GROUP     "coordination.k8s.io"
-#define HOST_SIZE 65   /* bytes with NUL; HOST_NAME_MAX */
 #define BEAT_MS   5000 /* for the answer; the next beat comes soon */
 #define TRIES_MAX 3    /* somebody else writes it meanwhile */
 #define FULL_SIZE (sizeof(PREFIX) + RECORD_NAME_SIZE)
@@ -31,7 +29,7 @@ static const struct kube_resource resource = {.kind = "Lease",
 
 struct kube_heartbeats {
 	struct kube_http *http;
-	char identity[HOST_SIZE + UUID_TEXT_SIZE];
+	char identity[LEASE_MACHINE_SIZE];
 	pthread_mutex_t lock; /* guards what follows, and one beat at a time */
 	struct json_object *last; /* as last written; NULL: none */
 };
@@ -40,21 +38,15 @@ int kube_heartbeats_new(struct kube_http *http, struct kube_heartbeats **ret,
 			struct error *err)
 {
 	struct kube_heartbeats *beats = calloc(1, sizeof(*beats));
-	char host[HOST_SIZE] = "", boot[UUID_TEXT_SIZE];
 	int r;
 
 	if (!beats)
 		return error_set(err, ENOMEM, "out of memory");
-	r = boot_id_read(boot);
+	r = lease_machine_make(beats->identity, err);
 	if (r < 0) {
 		free(beats);
-		return error_set(err, -r, "reading /proc: %s", strerror(-r));
+		return r;
 	}
-	if (gethostname(host, sizeof(host) - 1) < 0 || !host[0])
-		(void)strcpy(host, "unknown");
-	host[strcspn(host, "/ ")] = '\0';
-	(void)snprintf(beats->identity, sizeof(beats->identity), "%s/%s", host,
-		       boot);
 	beats->http = http;
 	(void)pthread_mutex_init(&beats->lock, NULL);
 	*ret = beats;

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Leases that all processes of a cluster see: objects of
- * coordination.k8s.io/v1, named KIND-NAME in the records' namespace. While
- * we hold one, a thread renews it.
+ * coordination.k8s.io/v1, named KIND-NAME in the records' namespace.
  *
- * A lease that was not renewed for KUBE_LEASE_S is anybody's; time is the
+ * A lease that was not renewed for LEASE_S is anybody's; time is the
  * API server's (kube_http_now()), so it does not matter how our clocks
  * differ. One of a process that died on this machine (same boot, same
  * process namespace) is anybody's at once.
@@ -14,10 +13,7 @@
 
 #include "base/error.h"
 #include "volume/store/kube/api/kube_call.h"
-
-#define KUBE_LEASE_S       15 /* seconds; as Kubernetes' own controllers */
-#define KUBE_LEASE_RENEW_S 5
-#define KUBE_LEASES_MAX    256 /* held at once by one process */
+#include "volume/store/lease_table.h"
 
 struct kube_leases;
 

@@ -11,17 +11,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
-#include "base/uuid_name.h"
-
-/* A process, as it signs its leases. */
-struct lease_who {
-	char identity[256];
-	unsigned long long pid_space; /* inode of its process namespace */
-	char boot_id[UUID_TEXT_SIZE];
-};
-
-/* This process. */
-int lease_who_make(struct lease_who *who, struct error *err);
+#include "volume/store/lease_who.h"
 
 /* Returned owned. */
 struct json_object *lease_object_new(const char *name);

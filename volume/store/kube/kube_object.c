@@ -362,7 +362,7 @@ int kube_object_record(struct json_object *object, struct store_object *ret,
 		json_add(record, "status", status);
 	(void)strcpy(ret->name, name);
 	(void)strcpy(ret->version, version);
-	r = json_finish(record, KUBE_BODY_MAX, &ret->json, err);
+	r = json_finish(record, HTTP_BODY_MAX, &ret->json, err);
 	if (r == 0)
 		ret->length = strlen(ret->json);
 	return r;

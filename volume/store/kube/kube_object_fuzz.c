@@ -42,7 +42,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct json_object *object = NULL;
 	struct store_object record;
 
-	if (json_scan_parse((const char *)data, size, KUBE_BODY_MAX, &object,
+	if (json_scan_parse((const char *)data, size, HTTP_BODY_MAX, &object,
 			    NULL) < 0)
 		return 0;
 	(void)kube_object_deleting(object);

@@ -116,7 +116,7 @@ static void a_lease_is_renewed_and_one_that_was_lost_stops_its_writes(
 			 0);
 	/* The answer to a renewal gets lost; it is still ours. */
 	test_server_faults(&scene.server, "PUT storagenode-v 1 after 409\n");
-	(void)poll(NULL, 0, (KUBE_LEASE_RENEW_S + 2) * 1000);
+	(void)poll(NULL, 0, (LEASE_RENEW_S + 2) * 1000);
 	scene_wait(was_renewed(http, before));
 
 	assert_int_equal(kube_call(http, "GET", LEASES "/storagenode-v", NULL,

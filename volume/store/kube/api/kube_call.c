@@ -54,7 +54,7 @@ const char *kube_text(struct json_object *object, const char *a, const char *b)
 
 /* Write the error in the server's words, made safe to show. */
 static void reason_text(struct json_object *status,
-			const struct kube_answer *answer, char *ret)
+			const struct http_answer *answer, char *ret)
 {
 	const char *text = kube_text(status, NULL, "message");
 	size_t length;
@@ -86,7 +86,7 @@ static int not_found(struct json_object *status, const char *path,
 	return error_set(err, ENOENT, "%.300s", text);
 }
 
-static int refused(struct kube_http *http, const struct kube_answer *answer,
+static int refused(struct kube_http *http, const struct http_answer *answer,
 		   struct json_object *status, const char *path,
 		   struct error *err)
 {
@@ -145,7 +145,7 @@ static void drop_managed(struct json_object *object)
 		json_object_object_del(meta, "managedFields");
 }
 
-int kube_refused(struct kube_http *http, const struct kube_answer *answer,
+int kube_refused(struct kube_http *http, const struct http_answer *answer,
 		 const char *path, struct error *err)
 {
 	struct json_object *status = NULL;
@@ -153,7 +153,7 @@ int kube_refused(struct kube_http *http, const struct kube_answer *answer,
 
 	if (answer->body)
 		(void)json_scan_parse(answer->body, answer->length,
-				      KUBE_BODY_MAX, &status, NULL);
+				      HTTP_BODY_MAX, &status, NULL);
 	r = refused(http, answer, status, path, err);
 	json_object_put(status);
 	return r;
@@ -172,11 +172,11 @@ int kube_call_within(struct kube_http *http, const char *method,
 		     bool repeatable, int timeout_ms, struct json_object **ret,
 		     struct error *err)
 {
-	struct kube_request request = {.method = method,
+	struct http_request request = {.method = method,
 				       .path = path,
 				       .repeatable = repeatable,
 				       .timeout_ms = timeout_ms};
-	struct kube_answer answer = {0};
+	struct http_answer answer = {0};
 	struct json_object *object = NULL;
 	struct error why = {0};
 	int r;
@@ -185,10 +185,10 @@ int kube_call_within(struct kube_http *http, const char *method,
 		request.body = json_object_to_json_string_ext(
 			body, JSON_C_TO_STRING_PLAIN |
 				      JSON_C_TO_STRING_NOSLASHESCAPE);
-	r = kube_http_call(http, &request, &answer, err);
+	r = http_client_call(http->client, &request, &answer, err);
 	if (r < 0)
 		return r;
-	r = json_scan_parse(answer.body, answer.length, KUBE_BODY_MAX, &object,
+	r = json_scan_parse(answer.body, answer.length, HTTP_BODY_MAX, &object,
 			    &why);
 	if (answer.status < 200 || answer.status > 299)
 		r = refused(http, &answer, object, path, err);
@@ -197,7 +197,7 @@ int kube_call_within(struct kube_http *http, const char *method,
 			err, EPROTO,
 			"the address does not answer as a Kubernetes API server: %s",
 			why.msg);
-	kube_answer_done(&answer);
+	http_answer_done(&answer);
 	if (r == 0)
 		drop_managed(object);
 	if (r == 0 && ret)

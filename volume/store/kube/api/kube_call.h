@@ -44,7 +44,7 @@ int kube_name_check(const char *kind, const char *name, struct error *err);
  * what to install. -EEXIST. -ESTALE: changed since, or (410) a list's continue
  * token is too old. -EACCES: the text says what to grant. -EINVAL: refused by
  * the schema. -E2BIG. -EHOSTUNREACH: down, overloaded or failing. -EPROTO: no
- * API server. Further the errors of kube_http_call().
+ * API server. Further the errors of http_client_call().
  */
 int kube_call(struct kube_http *http, const char *method, const char *path,
 	      struct json_object *body, bool repeatable,
@@ -60,7 +60,7 @@ int kube_call_within(struct kube_http *http, const char *method,
 		     struct error *err);
 
 /* Return the error of @answer, whose status is not 2xx; the same errors. */
-int kube_refused(struct kube_http *http, const struct kube_answer *answer,
+int kube_refused(struct kube_http *http, const struct http_answer *answer,
 		 const char *path, struct error *err);
 
 /* Text at "a.b" of @object (NULL is fine); "" when there is none. Borrowed. */

@@ -12,18 +12,12 @@
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "volume/record/json_scan.h"
+#include "volume/store/http/base64.h"
 #include "volume/store/kube/api/kube_yaml.h"
-
-void kube_secret_free(char *secret)
-{
-	if (secret)
-		explicit_bzero(secret, strlen(secret));
-	free(secret);
-}
 
 static void cleanup_secret(char **secret)
 {
-	kube_secret_free(*secret);
+	http_secret_free(*secret);
 }
 #define auto_secret auto_cleanup(cleanup_secret)
 
@@ -31,8 +25,8 @@ void kube_config_done(struct kube_config *config)
 {
 	free(config->ca.data);
 	free(config->certificate.data);
-	kube_secret_free(config->key.data);
-	kube_secret_free(config->token);
+	http_secret_free(config->key.data);
+	http_secret_free(config->token);
 	*config = (struct kube_config){0};
 }
 
@@ -135,48 +129,6 @@ int kube_config_load_pod(const char *directory, struct kube_config *ret,
 
 /* ---- a kubeconfig file ---- */
 
-static int base64_digit(char c)
-{
-	static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-				     "abcdefghijklmnopqrstuvwxyz0123456789+/";
-	const char *found = c ? strchr(digits, c) : NULL;
-
-	return found ? (int)(found - digits) : -1;
-}
-
-/* RFC 4648 4, as text: no NUL in it. Returned owned; NULL when it is bad. */
-static char *base64_text(const char *in)
-{
-	size_t length = strlen(in), used = 0;
-	char *out = malloc(length / 4 * 3 + 1);
-	unsigned bits = 0, have = 0;
-	size_t i;
-
-	if (!out || length % 4 != 0)
-		goto bad;
-	for (i = 0; i < length && in[i] != '='; i++) {
-		int digit = base64_digit(in[i]);
-
-		if (digit < 0)
-			goto bad;
-		bits = bits << 6 | (unsigned)digit;
-		have += 6;
-		if (have >= 8) {
-			have -= 8;
-			out[used] = (char)(bits >> have & 0xff);
-			if (!out[used++])
-				goto bad;
-		}
-	}
-	if (strspn(in + i, "=") != length - i || length - i > 2)
-		goto bad;
-	out[used] = '\0';
-	return out;
-bad:
-	free(out);
-	return NULL;
-}
-
 /* The item of the list @key whose name is @name; its member @inner. */
 static struct json_object *named(struct json_scan *scan,
 				 struct json_object *root, const char *key,
@@ -227,17 +179,19 @@ static void config_set_path(struct json_scan *scan, const char *file,
 
 /* KEY is a file, KEY-data its content in base64, which wins. */
 static void scan_pem(struct json_scan *scan, struct json_object *in,
-		     const char *file, const char *key, struct kube_pem *ret)
+		     const char *file, const char *key, struct http_pem *ret)
 {
 	char data_key[64];
 	const char *data, *path;
+	size_t length = 0;
 
 	(void)snprintf(data_key, sizeof(data_key), "%s-data", key);
 	data = member_text(scan, in, data_key);
 	path = member_text(scan, in, key);
 	if (data) {
-		ret->data = base64_text(data);
-		if (!ret->data)
+		ret->data = base64_decode(data, &length);
+		/* Text has no NUL in it. */
+		if (!ret->data || strlen(ret->data) != length)
 			json_scan_fail(scan, data_key, "is no base64");
 	} else if (path) {
 		config_set_path(scan, file, key, path, ret->path);
@@ -263,7 +217,7 @@ static void scan_cluster(struct json_scan *scan, struct json_object *cluster,
 	scan_pem(scan, cluster, file, "certificate-authority", &config->ca);
 }
 
-static bool pem_given(const struct kube_pem *pem)
+static bool pem_given(const struct http_pem *pem)
 {
 	return pem->data || pem->path[0];
 }

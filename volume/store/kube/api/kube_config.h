@@ -23,6 +23,7 @@
 #include <stddef.h>
 
 #include "base/error.h"
+#include "volume/store/http/http_client.h"
 
 #define KUBE_SERVER_SIZE    512         /* bytes with NUL, an URL */
 #define KUBE_NAMESPACE_SIZE 64          /* bytes with NUL; RFC 1123 label */
@@ -31,18 +32,12 @@
 
 #define KUBE_POD_DIRECTORY "/var/run/secrets/kubernetes.io/serviceaccount"
 
-/* PEM by value or by file. The file is read at each connection. */
-struct kube_pem {
-	char *data;          /* owned; NULL: none */
-	char path[PATH_MAX]; /* "": none */
-};
-
 struct kube_config {
 	char server[KUBE_SERVER_SIZE]; /* "https://HOST:PORT/..", no last '/' */
 	char name_space[KUBE_NAMESPACE_SIZE];
-	struct kube_pem ca; /* none: the system's */
-	struct kube_pem certificate;
-	struct kube_pem key;       /* secret */
+	struct http_pem ca; /* none: the system's */
+	struct http_pem certificate;
+	struct http_pem key;       /* secret */
 	char *token;               /* secret; owned; NULL: none */
 	char token_path[PATH_MAX]; /* "": none; it changes, so it is re-read */
 };
@@ -61,12 +56,11 @@ int kube_config_load_file(const char *path, const char *context,
 			  struct kube_config *ret, struct error *err);
 
 /*
- * The token to send now, returned owned (wipe it by kube_secret_free());
+ * The token to send now, returned owned (wipe it by http_secret_free());
  * NULL when there is none.
  */
 int kube_config_token(const struct kube_config *config, char **ret,
 		      struct error *err);
-void kube_secret_free(char *secret); /* NULL is fine */
 
 void kube_config_done(struct kube_config *config);
 

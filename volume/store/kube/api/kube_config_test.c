@@ -86,7 +86,7 @@ static void a_kubeconfig_gives_server_user_and_namespace(void **state)
 	assert_string_equal(config.key.path, "/k");
 	assert_int_equal(kube_config_token(&config, &token, NULL), 0);
 	assert_string_equal(token, "abc.def");
-	kube_secret_free(token);
+	http_secret_free(token);
 	kube_config_done(&config);
 
 	(void)snprintf(location, sizeof(location),
@@ -203,16 +203,16 @@ static void a_pod_is_its_service_account(void **state)
 	assert_string_equal(config.ca.path, file("ca.crt"));
 	assert_int_equal(kube_config_token(&config, &token, NULL), 0);
 	assert_string_equal(token, "one");
-	kube_secret_free(token);
+	http_secret_free(token);
 	/* The token is read each time. */
 	put("token", "two");
 	assert_int_equal(kube_config_token(&config, &token, NULL), 0);
 	assert_string_equal(token, "two");
-	kube_secret_free(token);
+	http_secret_free(token);
 	put("token", "evil\r\nX-Header: 1");
 	assert_int_equal(kube_config_token(&config, &token, NULL), 0);
 	assert_string_equal(token, "evil");
-	kube_secret_free(token);
+	http_secret_free(token);
 	put("token", "evil token");
 	assert_int_equal(kube_config_token(&config, &token, &err), -EINVAL);
 	assert_null(strstr(err.msg, "evil"));

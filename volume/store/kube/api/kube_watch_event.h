@@ -1,18 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The stream of a watch, decoded: a line of JSON for each event
- * (Kubernetes, API concepts, "Efficient detection of changes"). No I/O.
+ * An event of a watch, decoded: an object of the stream (json_lines.h;
+ * Kubernetes, API concepts, "Efficient detection of changes"). No I/O.
  */
 #ifndef VOLUME_KUBE_WATCH_EVENT_H
 #define VOLUME_KUBE_WATCH_EVENT_H
 
 #include <json-c/json.h>
-#include <stddef.h>
 
 #include "base/error.h"
-
-#define KUBE_WATCH_EVENT_MAX \
-	(4u << 20) /* bytes of a line; etcd takes 1.5 MiB */
 
 enum kube_watch_event_type {
 	KUBE_WATCH_EVENT_ADDED,
@@ -29,22 +25,14 @@ typedef int (*kube_watch_event_handler)(void *context,
 					struct json_object *object,
 					struct error *err);
 
-/* Zero-initialise; kube_watch_events_done() frees. */
-struct kube_watch_events {
-	char *line; /* owned: the beginning of an unfinished line */
-	size_t length, room;
-};
-
 /*
- * The next bytes: call @handler for each event that they complete. Events of
- * types unknown here are skipped, and so are empty lines.
+ * Call @handler for @event, an object of the stream. One of a type unknown here
+ * is skipped.
  *
- * -EPROTO: no event, or one over KUBE_WATCH_EVENT_MAX: the stream is not to be
- * trusted any further. -ENOMEM; and what @handler returns.
+ * -EPROTO: no event; and what @handler returns.
  */
-int kube_watch_events_feed(struct kube_watch_events *events, const char *bytes,
-			   size_t length, kube_watch_event_handler handler,
-			   void *context, struct error *err);
-void kube_watch_events_done(struct kube_watch_events *events);
+int kube_watch_event_tell(struct json_object *event,
+			  kube_watch_event_handler handler, void *context,
+			  struct error *err);
 
 #endif

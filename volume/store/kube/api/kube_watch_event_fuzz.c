@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "volume/store/http/json_lines.h"
 #include "volume/store/kube/api/kube_watch_event.h"
 
 #define EVENTS_MAX 4096
@@ -32,20 +33,25 @@ static int see(void *context, enum kube_watch_event_type type,
 	return ++seen->count == EVENTS_MAX ? -1 : 0;
 }
 
+static int see_line(void *seen, struct json_object *object, struct error *err)
+{
+	return kube_watch_event_tell(object, see, seen, err);
+}
+
 static int feed(const char *bytes, size_t length, size_t piece,
 		struct seen *ret)
 {
-	struct kube_watch_events events = {0};
+	struct json_lines lines = {0};
 	int r = 0;
 
 	while (r == 0 && length > 0) {
 		size_t n = piece < length ? piece : length;
 
-		r = kube_watch_events_feed(&events, bytes, n, see, ret, NULL);
+		r = json_lines_feed(&lines, bytes, n, see_line, ret, NULL);
 		bytes += n;
 		length -= n;
 	}
-	kube_watch_events_done(&events);
+	json_lines_done(&lines);
 	return r;
 }
 
