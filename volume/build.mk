@@ -5,7 +5,10 @@ volume_kube := volume/store/kube/kube_heartbeat.c volume/store/kube/api/kube_cal
   volume/store/kube/kube_events.c volume/store/kube/kube_object.c \
   volume/store/kube/api/kube_time.c volume/store/kube/kube_watch.c \
   volume/store/kube/api/kube_yaml.c
-volume_stores := $(volume_kube) \
+volume_etcd := volume/store/etcd/etcd_answer.c volume/store/etcd/etcd_beat.c volume/store/etcd/etcd_call.c \
+  volume/store/etcd/etcd_config.c volume/store/etcd/etcd_lease.c volume/store/etcd/etcd_watch.c \
+  volume/store/etcd/store_etcd.c
+volume_stores := $(volume_kube) $(volume_etcd) \
   volume/store/store.c volume/op/store_open.c volume/store/watch_diff.c volume/store/kube/store_kube.c \
   volume/store/kube/store_kube_write.c volume/store/local/store_local.c volume/store/local/store_local_lease.c \
   volume/store/local/store_local_open.c volume/store/local/store_local_sql.c \
@@ -47,6 +50,7 @@ $(eval $(call unit_test,volume/store/store_test,volume,\
   volume/testkit/store_conformance.c volume/testkit/store_watching.c))
 $(eval $(call unit_test,volume/store/kube/api/kube_config_test,volume))
 $(eval $(call unit_test,volume/store/kube/kube_object_test,volume))
+$(eval $(call unit_test,volume/store/etcd/etcd_config_test,volume))
 store_kit := volume/testkit/store_test_kit.c volume/testkit/kube_test_server.c
 $(eval $(call unit_test,volume/store/kube/store_kube_test,volume,$(store_kit) \
   volume/testkit/store_conformance.c volume/testkit/store_watching.c))
@@ -63,13 +67,19 @@ $(eval $(call unit_test,volume/plan/planner_grow_test,volume))
 $(eval $(call unit_test,volume/plan/planner_strategy_test,volume))
 $(eval $(call unit_test,volume/plan/volume_room_test,volume))
 $(eval $(call test_helper,volume/testkit/volume_call_main,volume))
-SYSTEM_TESTS += tests/system/volume.sh tests/system/volume_publish.sh tests/system/kube_store.sh tests/system/snapshot.sh \
+$(eval $(call test_helper,tests/etcd/lost_lease,volume))
+$(eval $(call test_helper,tests/etcd/store_watch,volume))
+SYSTEM_TESTS += tests/system/volume.sh tests/system/volume_publish.sh tests/system/kube_store.sh tests/system/etcd_store.sh \
+  tests/system/etcd_access.sh tests/system/etcd_hosts.sh tests/system/etcd_members.sh tests/system/snapshot.sh \
   tests/system/volume_grow.sh tests/system/volume_extend.sh \
   tests/system/volume_records.sh tests/system/volume_check.sh
 $(eval $(call fuzzer,volume/store/kube/kube_object_fuzz,$(volume_stores) \
   volume/record/json_scan.c volume/record/label.c base/parallel.c \
   base/clock.c base/error.c base/file.c base/uuid_name.c base/log.c \
   base/process.c,-lcurl -lyaml -ljson-c -lsqlite3))
+$(eval $(call fuzzer,volume/store/etcd/etcd_answer_fuzz,volume/store/etcd/etcd_answer.c \
+  volume/store/http/base64.c volume/store/http/json_lines.c volume/record/json_scan.c \
+  volume/record/label.c base/clock.c base/error.c base/file.c base/log.c,-ljson-c))
 $(eval $(call fuzzer,volume/store/kube/api/kube_watch_event_fuzz,volume/store/kube/api/kube_watch_event.c volume/store/http/json_lines.c \
   volume/record/json_scan.c volume/record/label.c base/clock.c base/error.c base/file.c \
   base/log.c,-ljson-c))

@@ -6,11 +6,12 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "volume/store/etcd/store_etcd.h"
 #include "volume/store/kube/store_kube.h"
 #include "volume/store/local/store_local.h"
 
-static const struct store_ops *const stores[] = {&store_local_ops,
-						 &store_kube_ops};
+static const struct store_ops *const stores[] = {
+	&store_local_ops, &store_kube_ops, &store_etcd_ops};
 
 int store_open(const char *location, struct store **ret, struct error *err)
 {

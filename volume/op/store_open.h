@@ -7,7 +7,8 @@
 
 /*
  * @location  "local:/path/file.db", or a path (then local);
- *            "kube:[NAMESPACE][,kubeconfig=PATH][,context=NAME]"
+ *            "kube:[NAMESPACE][,kubeconfig=PATH][,context=NAME]";
+ *            "etcd:[PREFIX],endpoint=URL..." (etcd_config.h)
  *
  * -EINVAL: no such store, the text lists those there are.
  */

@@ -1,0 +1,65 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Three hosts that share an etcd, which asks for certificates and a password.
+. "$(dirname "$0")/../lib.sh"
+. "$TOP/tests/cluster.sh"
+. "$TOP/tests/etcd_lib.sh"
+need_root
+need etcd etcdctl losetup mkfs.ext4 openssl
+
+C=$TEST_DIR/c E=$TEST_DIR/etcd
+ETCD_TLS=1
+start() {
+	mkdir -p "$E"
+	etcd_certificates "$E" 10.77.0.254 || return 1
+	cluster_network "$C" 3
+	at_exit cluster_stop
+	ip -n "${CLUSTER_NET}sw" addr add 10.77.0.254/24 dev br0
+	ip -n "${CLUSTER_NET}sw" link set lo up
+	etcd_begin "$E" "${CLUSTER_NET}sw" 10.77.0.254 3
+	at_exit etcd_end
+	for i in 1 2 3; do etcd_start $i; done
+	etcd_well
+	ctl user add root:rootword && ctl user grant-role root root && ctl auth enable || return 1
+	ETCD_USER=(--user root:rootword)
+	echo rootword >"$E/password"
+	CLUSTER_STORE=$(etcd_store "cert=$E/client.pem" "key=$E/client.key" user=root \
+		"password-file=$E/password")
+	cluster_start "$C" 3 512MiB
+}
+start >"$TEST_DIR/start.log" 2>&1 || { cat "$TEST_DIR/start.log"; say_more; exit 1; }
+
+test_hosts_make_mount_and_delete_volumes_of_each_other() {
+	at_exit unmount_hosts
+	on 1 trib volume create v --size 192MiB --splits 3 --quiet
+	[ "$(on 2 trib volume show v | grep -o 'host[123]' | sort -u | wc -l)" = 3 ]
+	on 2 trib mount v "$(mnt 2 v)" --quiet
+	fill "$(mnt 2 v)"
+	fails 6 "host2" on 3 trib mount v "$(mnt 3 v)"
+	fails 6 "" on 1 trib volume delete v
+	# Whichever host asks, and while a member is away.
+	etcd_signal 1 KILL
+	on 2 trib umount v --quiet
+	on 3 trib mount v "$(mnt 3 v)" --quiet
+	check "$(mnt 3 v)"
+	etcd_start 1
+	etcd_well
+	on 3 trib umount v --quiet
+	on 2 trib volume resize v --size 224MiB --quiet
+	on 1 trib volume delete v --quiet
+	[ "$(keys VolumeSplit)" = 0 ]
+	[ "$(keys /leases/)" = 0 ]
+}
+
+test_one_of_three_hosts_makes_a_volume_of_one_name() {
+	local i
+	at_exit on 1 trib volume delete same --quiet
+	for i in 1 2 3; do
+		{ ! on $i trib volume create same --size $((64 * i))MiB --quiet || echo $i >>"$TEST_DIR/made"; } &
+	done
+	wait
+	[ "$(wc -l <"$TEST_DIR/made")" = 1 ]
+	on 3 trib volume show same | grep -q Ready
+}
+
+run_tests "$@"
