@@ -2,11 +2,9 @@
 #include "target/target.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <semaphore.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -19,146 +17,11 @@
 #include "target/nbd/nbd_conn.h"
 #include "target/nbd/nbd_proto.h"
 #include "target/net/listener.h"
+#include "target/target_internal.h"
 
 #define LOOPS_MAX               64
 #define LOOPS_DEFAULT_MAX       4
 #define CONNECTIONS_DEFAULT_MAX 1024
-#define BUFFER_LIMIT_DEFAULT    (UINT64_C(64) << 20) /* bytes, of a loop */
-
-/* A thread with its loop and its connections. */
-struct worker {
-	struct target *target;
-	struct loop *loop;
-	struct conn_service nbd;
-	struct iscsi_service iscsi;
-	pthread_t thread;
-	bool started;
-	char name[16];
-	atomic_uint connections; /* on it, or on their way to it */
-	struct loop_message stop_message;
-};
-
-struct target {
-	struct export_table *exports;
-	struct tls_server *tls; /* NULL: none */
-	struct iscsi_table *iscsi;
-	unsigned max_connections;
-	/* Of worker 0, which accepts for all. */
-	struct listener *listeners;
-	unsigned listeners_open;
-	sem_t listeners_closed;
-	struct log_limit log_limit;
-	unsigned n_workers;
-	struct worker workers[];
-};
-
-/* ---- workers ---- */
-
-/* The last connection of a worker that stops ends its loop. */
-static void worker_check(struct worker *worker)
-{
-	if (worker->nbd.stopping && atomic_load(&worker->connections) == 0 &&
-	    conn_service_still(&worker->nbd) &&
-	    conn_service_still(&worker->iscsi.base))
-		loop_stop(worker->loop);
-}
-
-static void conn_ended(struct conn_service *service, unsigned n)
-{
-	struct worker *worker = service->owner;
-
-	atomic_fetch_sub(&worker->connections, n);
-	worker_check(worker);
-}
-
-static void stop_run(struct loop_message *message)
-{
-	struct worker *worker = container_of(message, struct worker,
-					     stop_message);
-
-	conn_service_stop(&worker->nbd);
-	conn_service_stop(&worker->iscsi.base);
-	worker_check(worker);
-}
-
-static void *worker_main(void *context)
-{
-	struct worker *worker = context;
-	int r;
-
-	r = loop_run(worker->loop);
-	if (r < 0)
-		log_error(r, "loop %s: %s; its connections hang", worker->name,
-			  strerror(-r));
-	return NULL;
-}
-
-static void service_set(struct worker *worker, struct conn_service *service,
-			const struct target_options *options)
-{
-	service->ended = conn_ended;
-	service->owner = worker;
-	if (options->peer_timeout_s > 0)
-		service->peer_timeout_s = options->peer_timeout_s;
-}
-
-/* @buffer_limit: the loop's, bytes */
-static void services_init(struct worker *worker,
-			  const struct target_options *options,
-			  size_t buffer_limit)
-{
-	struct conn_service *nbd = &worker->nbd, *iscsi = &worker->iscsi.base;
-
-	conn_service_init(nbd, &nbd_conn_ops, worker->loop,
-			  worker->target->exports);
-	nbd->tls = worker->target->tls;
-	nbd->tls_required = options->tls.required;
-	iscsi_service_init(&worker->iscsi, worker->loop,
-			   worker->target->exports, worker->target->iscsi);
-	if (options->peer_timeout_s > 0)
-		worker->iscsi.ping_ms = options->peer_timeout_s * 750;
-	service_set(worker, nbd, options);
-	service_set(worker, iscsi, options);
-	conn_service_pair(nbd, iscsi, buffer_limit);
-}
-
-static int worker_start(struct target *target, struct worker *worker,
-			const struct target_options *options, unsigned index,
-			struct error *err)
-{
-	struct loop_options loop_options = {
-		.name = worker->name,
-		.without = options->without,
-		.buffer_limit = options->buffer_limit ?: BUFFER_LIMIT_DEFAULT,
-	};
-	int r;
-
-	worker->target = target;
-	worker->stop_message.run = stop_run;
-	(void)snprintf(worker->name, sizeof(worker->name), "nbd-%u", index);
-	r = loop_new(&loop_options, &worker->loop, err);
-	if (r < 0)
-		return r;
-	services_init(worker, options, loop_options.buffer_limit);
-	r = pthread_create(&worker->thread, NULL, worker_main, worker);
-	if (r != 0)
-		return error_set(err, r, "start a thread: %s", strerror(r));
-	worker->started = true;
-	return 0;
-}
-
-static void worker_stop(struct worker *worker)
-{
-	if (worker->started)
-		loop_post(worker->loop, &worker->stop_message);
-}
-
-static void worker_end(struct worker *worker)
-{
-	if (worker->started)
-		pthread_join(worker->thread, NULL);
-	loop_free(worker->loop);
-}
 
 /* ---- new connections, on worker 0 ---- */
 
@@ -178,23 +41,41 @@ static void handover_run(struct loop_message *message)
 	free(handover);
 }
 
-/* The one with the fewest; NULL: there are too many in all. */
+/*
+ * The one with the fewest, worker 0 as the last of these. A thread that waits
+ * for a disk gets none. NULL: there are too many in all.
+ */
 static struct worker *worker_choose(struct target *target)
 {
 	struct worker *best = NULL;
 	unsigned fewest = 0, total = 0;
 
-	for (unsigned i = 0; i < target->n_workers; i++) {
+	for (unsigned i = target->n_workers; i-- > 0;) {
 		struct worker *worker = &target->workers[i];
 		unsigned n = atomic_load(&worker->connections);
 
 		total += n;
-		if (!best || n < fewest) {
+		if (atomic_load(&worker->blocked_ns) == 0 &&
+		    (!best || n < fewest)) {
 			best = worker;
 			fewest = n;
 		}
 	}
 	return total < target->max_connections ? best : NULL;
+}
+
+/* The same, and counts the connection there. */
+static struct worker *worker_take(struct target *target)
+{
+	struct worker *worker;
+
+	while ((worker = worker_choose(target))) {
+		atomic_fetch_add(&worker->connections, 1);
+		if (atomic_load(&worker->blocked_ns) == 0)
+			break;
+		atomic_fetch_sub(&worker->connections, 1);
+	}
+	return worker;
 }
 
 static void peer_refuse(struct target *target, int fd,
@@ -212,7 +93,7 @@ static void peer_refuse(struct target *target, int fd,
 static void hand_over(struct target *target, int fd,
 		      const struct peer_address *peer, bool iscsi)
 {
-	struct worker *worker = worker_choose(target);
+	struct worker *worker = worker_take(target);
 	struct handover *handover;
 
 	if (!worker) {
@@ -222,6 +103,7 @@ static void hand_over(struct target *target, int fd,
 	}
 	handover = calloc(1, sizeof(*handover));
 	if (!handover) {
+		atomic_fetch_sub(&worker->connections, 1);
 		peer_refuse(target, fd, peer, "no memory");
 		return;
 	}
@@ -229,7 +111,6 @@ static void hand_over(struct target *target, int fd,
 	handover->service = iscsi ? &worker->iscsi.base : &worker->nbd;
 	handover->fd = fd;
 	handover->peer = *peer;
-	atomic_fetch_add(&worker->connections, 1);
 	loop_post(worker->loop, &handover->message);
 }
 
@@ -471,30 +352,10 @@ int target_export_end(struct target *target, const char *name, uint64_t epoch,
 	return export_table_end(target->exports, name, epoch, err);
 }
 
-struct growth {
-	struct worker *worker;
-	const char *name;
-	uint64_t size; /* bytes */
-};
-
-static int growth_run(void *context)
-{
-	const struct growth *growth = context;
-
-	conn_service_grow(&growth->worker->nbd, growth->name, growth->size);
-	conn_service_grow(&growth->worker->iscsi.base, growth->name,
-			  growth->size);
-	return 0;
-}
-
 void target_export_grow(struct target *target, const char *name, uint64_t size)
 {
-	for (unsigned i = 0; i < target->n_workers; i++) {
-		struct worker *worker = &target->workers[i];
-		struct growth growth = {worker, name, size};
-
-		(void)loop_call(worker->loop, growth_run, &growth);
-	}
+	for (unsigned i = 0; i < target->n_workers; i++)
+		worker_grow(&target->workers[i], name, size);
 	/* Last: initiators that are told can use the new size at once. */
 	iscsi_table_grow(target->iscsi, name, size);
 }

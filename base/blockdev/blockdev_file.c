@@ -23,8 +23,19 @@
 #define SMALL          (UINT32_C(64) << 10) /* bytes */
 #define SMALL_TOGETHER 4u
 
+#define PAGE 4096u /* bytes; a part of one may have to be read first */
+
 /* So many reads are not looked for in memory after one that was not there. */
 #define NOT_CACHED_SKIP 32u
+
+/*
+ * A write to memory took longer than this: it waited for the disk, or other
+ * programs have the processor, ns.
+ */
+#define WAITED_NS 2000000
+
+/* After that so many writes are left to the ring: 32, 64... 32 << this. */
+#define SLOW_MAX 6
 
 /* One read or write, gone on with until it is whole. */
 struct transfer {
@@ -59,6 +70,7 @@ static void transfer_end(struct transfer *t, int res)
 
 	if (t->file->direct)
 		loop_disk_end(t->file->dev.loop);
+	t->file->writes -= t->writes;
 	if (res < 0)
 		blockdev_note_fault(&t->file->dev, res);
 	free(t);
@@ -134,6 +146,7 @@ static void transfer_new(struct blockdev *dev, struct op *user, void *data,
 	};
 	if (t->file->direct)
 		loop_disk_begin(dev->loop);
+	t->file->writes += t->writes;
 	transfer_start(t);
 }
 
@@ -146,11 +159,52 @@ static void file_read_op(struct blockdev *dev, struct op *op, void *data,
 		transfer_new(dev, op, data, length, offset, false, 0);
 }
 
+/* ---- writes to memory ---- */
+
+/*
+ * Write to the page cache on the loop's own thread. By the ring a thread of the
+ * kernel makes each write to a file system without RWF_NOWAIT (ext4): two
+ * changes of task, more than the write itself. The kernel makes a write wait,
+ * though, while too much memory is dirty or a journal is full.
+ *
+ * So a lone write of whole pages is tried here, where the loop's owner allows
+ * it. Each one that waited leaves more of the next ones to the ring. False: it
+ * is not done, or in part.
+ */
+static bool cached_write(struct file *file, const void *data, uint32_t length,
+			 uint64_t offset, unsigned flags)
+{
+	struct loop *loop = file->dev.loop;
+	ssize_t n;
+
+	if (file->direct || flags & BLOCKDEV_FUA || length > SMALL ||
+	    (offset | length) % PAGE != 0 || file->writes > 0 ||
+	    !loop_sq_empty(loop))
+		return false;
+	if (file->aside > 0) {
+		file->aside--;
+		return false;
+	}
+	if (!loop_block_begin(loop))
+		return false;
+	n = pwrite(file->fd, data, length, (off_t)offset);
+	if (loop_block_end(loop) > WAITED_NS) {
+		file->aside = 32u << file->slow;
+		file->slow += file->slow < SLOW_MAX;
+	} else {
+		file->slow -= file->slow > 0;
+	}
+	return n == (ssize_t)length;
+}
+
 static void file_write_op(struct blockdev *dev, struct op *op, const void *data,
 			  uint32_t length, uint64_t offset, unsigned flags)
 {
-	transfer_new(dev, op, (void *)data, length, offset, true,
-		     flags & BLOCKDEV_FUA ? RWF_DSYNC : 0);
+	if (cached_write(file_of(dev), data, length, offset, flags))
+		loop_complete(dev->loop, op, 0);
+	else
+		transfer_new(dev, op, (void *)data, length, offset, true,
+			     flags & BLOCKDEV_FUA ? RWF_DSYNC : 0);
 }
 
 struct flush {

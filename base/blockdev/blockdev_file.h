@@ -14,6 +14,9 @@ struct file {
 	int fd;
 	bool direct;
 	unsigned not_cached; /* reads not to look for in memory */
+	unsigned writes;     /* in flight by the ring */
+	unsigned aside;      /* writes to leave to the ring */
+	unsigned slow;       /* writes that waited, less those that did not */
 	bool zero_range_bad; /* FALLOC_FL_ZERO_RANGE was refused once */
 	bool punch_bad;      /* FALLOC_FL_PUNCH_HOLE too */
 };

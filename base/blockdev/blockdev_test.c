@@ -8,9 +8,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -357,6 +359,187 @@ static void a_ram_device_keeps_what_is_written(void **state)
 	assert_int_equal(blockdev_ram_open(NULL, 0, &dev, NULL), -EINVAL);
 }
 
+/* ---- writes on the loop's own thread ---- */
+
+/* Where the thread may block, if at all; each time may take long. */
+struct place {
+	struct loop_blocking blocking;
+	bool may;
+	unsigned delay_us;
+	unsigned begun, ended;
+};
+
+static bool place_begin(struct loop_blocking *blocking, int64_t now_ns)
+{
+	struct place *place = container_of(blocking, struct place, blocking);
+
+	assert_true(now_ns > 0);
+	if (!place->may)
+		return false;
+	place->begun++;
+	if (place->delay_us)
+		usleep(place->delay_us);
+	return true;
+}
+
+static void place_end(struct loop_blocking *blocking)
+{
+	container_of(blocking, struct place, blocking)->ended++;
+}
+
+/* The same write, again and again. */
+struct series {
+	struct op op;
+	struct place *place;
+	struct loop *loop;
+	struct blockdev *dev;
+	const void *data;
+	uint32_t length;
+	uint64_t offset;
+	unsigned flags;
+	unsigned left;
+	int res;
+};
+
+static void series_next(struct series *s)
+{
+	blockdev_write(s->dev, &s->op, s->data, s->length, s->offset, s->flags);
+}
+
+static void series_done(struct op *op, int res)
+{
+	struct series *s = container_of(op, struct series, op);
+
+	s->res = res;
+	s->place->delay_us = 0; /* only the first time */
+	if (--s->left > 0)
+		series_next(s);
+	else
+		loop_stop(s->loop);
+}
+
+/* @s: what to write, and how often. Returns how often the thread blocked. */
+static unsigned series_run(struct fixture *f, struct place *place,
+			   struct series *s)
+{
+	const struct loop_options options = {.blocking = &place->blocking};
+
+	place->blocking.begin = place_begin;
+	place->blocking.end = place_end;
+	place->begun = place->ended = 0;
+	s->op.done = series_done;
+	s->place = place;
+	assert_int_equal(loop_new(&options, &s->loop, NULL), 0);
+	assert_int_equal(blockdev_file_open(s->loop, f->path, 0, f->flags,
+					    &s->dev, NULL),
+			 0);
+	series_next(s);
+	assert_int_equal(loop_run(s->loop), 0);
+	blockdev_close(s->dev);
+	loop_free(s->loop);
+	assert_int_equal(place->begun, place->ended);
+	return place->begun;
+}
+
+static void a_lone_write_is_made_where_the_thread_may_block(void **state)
+{
+	auto_free char *out = aligned(1 << 20, 0x5a);
+	auto_free char *in = aligned(4096, 0);
+	struct place place = {.may = true};
+	struct fixture f;
+
+	(void)state;
+	file_make(&f, 0);
+	for (int may = 0; may < 2; may++) {
+		struct series s = {
+			.data = out,
+			.length = 4096,
+			.offset = 8192 + 4096 * (uint64_t)may,
+			.left = 1, /* more might wait for a processor */
+		};
+
+		place.may = may;
+		assert_int_equal(series_run(&f, &place, &s), may);
+		assert_int_equal(s.res, 0);
+		assert_int_equal(run(&f, READ, in, 4096, s.offset, 0), 0);
+		assert_memory_equal(in, out, 4096);
+	}
+	file_remove_(&f);
+}
+
+static void only_whole_pages_for_memory_may_block(void **state)
+{
+	static const struct {
+		unsigned open, flags;
+		uint32_t length;
+		uint64_t offset;
+	} others[] = {
+		{0, BLOCKDEV_FUA, 4096, 0},
+		{0, 0, 512, 0},
+		{0, 0, 4096, 512},
+		{0, 0, 1 << 20, 0},
+		{BLOCKDEV_FILE_DIRECT, 0, 4096, 0},
+	};
+	auto_free char *out = aligned(1 << 20, 0x5a);
+	struct place place = {.may = true};
+
+	(void)state;
+	for (size_t i = 0; i < array_size(others); i++) {
+		struct series s = {
+			.data = out,
+			.length = others[i].length,
+			.offset = others[i].offset,
+			.flags = others[i].flags,
+			.left = 1,
+		};
+		struct fixture f;
+
+		file_make(&f, others[i].open);
+		assert_int_equal(series_run(&f, &place, &s), 0);
+		assert_int_equal(s.res, 0);
+		file_remove_(&f);
+	}
+}
+
+/* After one that took long the next 32 are the ring's. */
+static void a_write_that_waited_leaves_the_next_to_the_ring(void **state)
+{
+	auto_free char *out = aligned(4096, 0x5a);
+	struct place place = {.may = true, .delay_us = 10000};
+	struct series s = {.data = out, .length = 4096, .left = 33};
+	struct fixture f;
+
+	(void)state;
+	file_make(&f, 0);
+	assert_int_equal(series_run(&f, &place, &s), 1);
+	place.delay_us = 10000;
+	s.left = 34;
+	assert_int_equal(series_run(&f, &place, &s), 2);
+	file_remove_(&f);
+}
+
+/* The kernel takes a part of it, and then fails. */
+static void a_write_that_fails_where_the_thread_may_block_is_told(void **state)
+{
+	auto_free char *out = aligned(8192, 0x5a);
+	struct place place = {.may = true};
+	struct series s = {.data = out, .length = 8192, .left = 1};
+	struct fixture f;
+	struct rlimit old, limit;
+
+	(void)state;
+	file_make(&f, 0);
+	assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
+	(void)signal(SIGXFSZ, SIG_IGN);
+	limit = old;
+	limit.rlim_cur = 4096;
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+	assert_int_equal(series_run(&f, &place, &s), 1);
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
+	assert_int_equal(s.res, -EFBIG);
+	file_remove_(&f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -372,6 +555,13 @@ int main(void)
 			a_file_that_is_too_small_or_no_file_is_refused),
 		cmocka_unit_test(ranges_that_wrap_or_end_outside_are_seen),
 		cmocka_unit_test(a_ram_device_keeps_what_is_written),
+		cmocka_unit_test(
+			a_lone_write_is_made_where_the_thread_may_block),
+		cmocka_unit_test(only_whole_pages_for_memory_may_block),
+		cmocka_unit_test(
+			a_write_that_waited_leaves_the_next_to_the_ring),
+		cmocka_unit_test(
+			a_write_that_fails_where_the_thread_may_block_is_told),
 	};
 
 	return cmocka_run_group_tests_name("blockdev", tests, NULL, NULL);

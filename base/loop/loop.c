@@ -111,6 +111,13 @@ static int explain(int r, struct error *err)
 	return error_set(err, -r, "io_uring: %s", strerror(-r));
 }
 
+static void loop_owner_set(struct loop *loop,
+			   const struct loop_options *options)
+{
+	loop->name = options->name;
+	loop->blocking = options->blocking;
+}
+
 int loop_new(const struct loop_options *options, struct loop **ret,
 	     struct error *err)
 {
@@ -120,7 +127,7 @@ int loop_new(const struct loop_options *options, struct loop **ret,
 
 	if (!loop)
 		return error_set(err, ENOMEM, "no memory for a loop");
-	loop->name = options->name;
+	loop_owner_set(loop, options);
 	loop->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (loop->wake_fd < 0) {
 		r = error_set(err, errno, "eventfd: %s", strerror(errno));
@@ -412,11 +419,27 @@ static unsigned results_run(struct loop *loop)
 	return n;
 }
 
+/*
+ * Messages posted while the thread was blocked come before bytes received
+ * after it.
+ */
+static void messages_look(struct loop *loop)
+{
+	if (!loop->was_blocked)
+		return;
+	loop->was_blocked = false;
+	if (atomic_load(&loop->messages))
+		messages_run(loop);
+}
+
 static int round_run(struct loop *loop)
 {
-	int r = loop->batch_first     ? loop_take(loop)
-		: loop->results_first ? loop_submit(loop)
-				      : loop_wait(loop);
+	int r;
+
+	messages_look(loop);
+	r = loop->batch_first     ? loop_take(loop)
+	    : loop->results_first ? loop_submit(loop)
+				  : loop_wait(loop);
 
 	for (int i = 0; i < ROUND_LOOKS && r >= 0; i++) {
 		unsigned seen = completions_run(loop);
@@ -429,6 +452,7 @@ static int round_run(struct loop *loop)
 		 * so that the results of cached I/O join the batch that asked
 		 * for it.
 		 */
+		messages_look(loop);
 		r = loop_submit(loop);
 	}
 	batches_run(loop);

@@ -45,11 +45,23 @@ enum loop_feature {
 	LOOP_DROPPED = 1 << 8, /* had a name, which may be left out still */
 };
 
+/*
+ * The word of a loop's owner, whether the loop's thread may wait for a disk.
+ * Nothing else of the loop goes on meanwhile. Both are called on the loop.
+ */
+struct loop_blocking {
+	/* Required. False: the thread may not wait now. */
+	bool (*begin)(struct loop_blocking *blocking, int64_t now_ns);
+	/* Required. The thread goes on. */
+	void (*end)(struct loop_blocking *blocking);
+};
+
 struct loop_options {
 	const char *name;    /* of its thread, up to 15 bytes; borrowed */
 	unsigned entries;    /* submission queue size; 0: 256 */
 	unsigned without;    /* features not to use, for tests */
 	size_t buffer_limit; /* bytes of iobufs, and a reserve; 0: 64 MiB */
+	struct loop_blocking *blocking; /* borrowed; NULL: never */
 };
 
 /*
@@ -130,6 +142,15 @@ void loop_complete(struct loop *loop, struct op *op, int res);
 bool loop_sq_empty(const struct loop *loop);
 
 /* ---- blocking work ---- */
+
+/*
+ * On the loop: begin a system call that ends at once as a rule, and may wait
+ * for a disk. False: it may not be made here. True: loop_block_end() follows.
+ */
+bool loop_block_begin(struct loop *loop);
+
+/* Returns how long it took, in ns. */
+int64_t loop_block_end(struct loop *loop);
 
 struct loop_work {
 	int (*run)(struct loop_work *work);            /* on a helper thread */

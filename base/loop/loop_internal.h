@@ -66,7 +66,10 @@ struct loop {
 	struct loop_batch *batch_last;
 	struct op *results_first, *results_last;
 	struct loop_wait wait;
-	unsigned disks;     /* loop_disk_begin() without its end */
+	struct loop_blocking *blocking; /* NULL: the thread never blocks */
+	int64_t block_ns;               /* since when it may be blocked */
+	bool was_blocked;               /* since messages were looked for */
+	unsigned disks;                 /* loop_disk_begin() without its end */
 	int64_t payload_ns; /* loop_payload_begin(): so long; 0: none comes */
 	struct loop_provided provided;
 	unsigned done_flags; /* of the completion being told */

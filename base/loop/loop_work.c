@@ -3,7 +3,23 @@
 #include <stdlib.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/loop/loop_internal.h"
+
+bool loop_block_begin(struct loop *loop)
+{
+	if (!loop->blocking)
+		return false;
+	loop->block_ns = clock_ns();
+	return loop->blocking->begin(loop->blocking, loop->block_ns);
+}
+
+int64_t loop_block_end(struct loop *loop)
+{
+	loop->blocking->end(loop->blocking);
+	loop->was_blocked = true;
+	return clock_ns() - loop->block_ns;
+}
 
 /* On the loop: tell everybody whose work is ready. */
 static void ready_run(struct loop_message *message)

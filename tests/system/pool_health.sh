@@ -14,7 +14,7 @@ mkdir -p "$C/host1"
 cluster_start "$C" 1 1GiB || { cluster_stop; exit 1; }
 LOG=$C/host1/blockd.log
 blockd_signal 1 TERM
-echo "metrics-address = 10.77.0.1:9399" >>"$C/host1/blockd.conf"
+printf '%s\n' "metrics-address = 10.77.0.1:9399" "loops = 2" >>"$C/host1/blockd.conf"
 blockd_start 1 || { cluster_stop; exit 1; }
 
 call() { "$BUILD/test/blockd/testkit/blockd_call" "unix:$C/host1/run/blockd.sock" "$@"; }
@@ -156,6 +156,26 @@ test_a_file_system_that_was_shut_down() {
 	well down
 }
 
+# A lone write of a page is made by the server's own thread, which waits for the
+# frozen disk. Others are served meanwhile, and extents grow.
+waits_for_the_disk() { grep -h '(nbd-1) D' /proc/"$(cat "$C/host1/blockd.pid")"/task/*/stat; }
+served_beside() {
+	local uri
+	on 1 qemu-io -t writeback -f raw -c "write -P 9 4M 4k" "$URI" >"$TEST_DIR/writer" 2>&1 &
+	WRITER=$!
+	eventually 30 waits_for_the_disk
+	on 1 trib extent create beside --pool main --size 1MiB --quiet >/dev/null
+	uri=$(uri beside)
+	for _ in 1 2 3 4; do
+		io "$uri" "write -P 3 0 4k" "read -P 3 0 4k" flush
+	done
+	on 1 trib extent resize beside --size 2MiB --quiet
+	io "$uri" "write -P 4 1M 4k" "read -P 4 1M 4k"
+	on 1 trib extent unexport beside
+	on 1 trib extent delete beside --quiet
+	waits_for_the_disk
+}
+
 test_a_disk_that_hangs_and_answers_again() {
 	local began
 	disk ice
@@ -171,7 +191,10 @@ test_a_disk_that_hangs_and_answers_again() {
 	pool ice message | grep 'does not answer'
 	refused ice failing
 	same "$(said ice failing)" 1
+	served_beside
 	fsfreeze -u "$DIR"
+	wait "$WRITER" || fail "the write that waited failed: $(cat "$TEST_DIR/writer")"
+	io "$URI" "read -P 9 4M 4k"
 	eventually 30 grep 'pool ice at .*: well again' "$LOG"
 	well ice
 }
