@@ -76,7 +76,7 @@ SYSTEM_TESTS += tests/system/volume.sh tests/system/volume_publish.sh tests/syst
 $(eval $(call fuzzer,volume/store/kube/kube_object_fuzz,$(volume_stores) \
   volume/record/json_scan.c volume/record/label.c base/parallel.c \
   base/clock.c base/error.c base/file.c base/uuid_name.c base/log.c \
-  base/process.c,-lcurl -lyaml -ljson-c -lsqlite3))
+  base/process_stat.c,-lcurl -lyaml -ljson-c -lsqlite3))
 $(eval $(call fuzzer,volume/store/etcd/etcd_answer_fuzz,volume/store/etcd/etcd_answer.c \
   volume/store/http/base64.c volume/store/http/json_lines.c volume/record/json_scan.c \
   volume/record/label.c base/clock.c base/error.c base/file.c base/log.c,-ljson-c))
