@@ -110,7 +110,17 @@ begin_trib() { # FILE COMMAND...
 		trib "${@:2}" >"$1" 2>"$1.err" &
 	at_exit kill $!
 }
-cluster_end() { unmount_hosts; cluster_stop; }
+# Taking volumes down needs their records: members that a test ended come back first.
+cluster_end() {
+	local i
+	for ((i = 1; i <= ETCD_MEMBERS; i++)); do
+		etcd_signal "$i" CONT
+		kill -0 "$(cat "$ETCD_DIR/$i.pid")" || etcd_start "$i"
+	done
+	(etcd_well) # or not: the rest goes on
+	cluster_stop
+	etcd_end
+}
 
 # members N [OPTION...]: a new etcd, and a host that keeps its records there
 members() {
@@ -119,7 +129,6 @@ members() {
 	cluster_network "$C" 1
 	at_exit cluster_end
 	etcd_begin "$C/etcd" "${CLUSTER_NET}1" 127.0.0.1 "$@"
-	at_exit etcd_end
 	for ((i = 1; i <= $1; i++)); do etcd_start "$i"; done
 	etcd_well
 	CLUSTER_STORE=${STORE-$(etcd_store)}

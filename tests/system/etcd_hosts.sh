@@ -13,11 +13,10 @@ start() {
 	mkdir -p "$E"
 	etcd_certificates "$E" 10.77.0.254 || return 1
 	cluster_network "$C" 3
-	at_exit cluster_stop
+	at_exit cluster_end
 	ip -n "${CLUSTER_NET}sw" addr add 10.77.0.254/24 dev br0
 	ip -n "${CLUSTER_NET}sw" link set lo up
 	etcd_begin "$E" "${CLUSTER_NET}sw" 10.77.0.254 3
-	at_exit etcd_end
 	for i in 1 2 3; do etcd_start $i; done
 	etcd_well
 	ctl user add root:rootword && ctl user grant-role root root && ctl auth enable || return 1
@@ -30,7 +29,6 @@ start() {
 start >"$TEST_DIR/start.log" 2>&1 || { cat "$TEST_DIR/start.log"; say_more; exit 1; }
 
 test_hosts_make_mount_and_delete_volumes_of_each_other() {
-	at_exit unmount_hosts
 	on 1 trib volume create v --size 192MiB --splits 3 --quiet
 	[ "$(on 2 trib volume show v | grep -o 'host[123]' | sort -u | wc -l)" = 3 ]
 	on 2 trib mount v "$(mnt 2 v)" --quiet
