@@ -78,9 +78,11 @@ $(eval $(call fuzzer,volume/store/kube/kube_object_fuzz,$(volume_stores) \
   base/clock.c base/error.c base/file.c base/uuid_name.c base/log.c \
   base/process_stat.c,-lcurl -lyaml -ljson-c -lsqlite3))
 $(eval $(call fuzzer,volume/store/etcd/etcd_answer_fuzz,volume/store/etcd/etcd_answer.c \
+  volume/testkit/json_lines_fuzz_kit.c \
   volume/store/http/base64.c volume/store/http/json_lines.c volume/record/json_scan.c \
   volume/record/label.c base/clock.c base/error.c base/file.c base/log.c,-ljson-c))
 $(eval $(call fuzzer,volume/store/kube/api/kube_watch_event_fuzz,volume/store/kube/api/kube_watch_event.c volume/store/http/json_lines.c \
+  volume/testkit/json_lines_fuzz_kit.c \
   volume/record/json_scan.c volume/record/label.c base/clock.c base/error.c base/file.c \
   base/log.c,-ljson-c))
 $(eval $(call fuzzer,volume/record/volume_record_fuzz,volume/record/volume_record.c \
