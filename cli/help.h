@@ -25,8 +25,8 @@ int help_exit_code(int r);
 void help_print(const struct command *command, FILE *out);
 
 /*
- * @words are no command: sets @err to that, with what could follow where some
- * commands begin so. Returns -@error.
+ * Set @err: @words are no command. If commands begin with these words, the text
+ * has the possible next words. Returns -@error.
  */
 int help_no_command(int error, char *const *words, int n, struct error *err);
 

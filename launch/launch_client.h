@@ -14,8 +14,8 @@
 
 /*
  * process_start() (base/process.h), but in the launcher at @socket when that
- * is neither NULL nor "". Of argv[0] only what follows the last '/' counts
- * then: the launcher runs its own. The process is the launcher's child: it
+ * is neither NULL nor "". The launcher uses only the file name of argv[0], in
+ * its own directory. The process is the launcher's child: it
  * is never ours to reap.
  *
  * -EHOSTUNREACH: no launcher is there, or it does not answer. Others as the

@@ -3,13 +3,13 @@
  * A cut of extents in several pools is made pool by pool. A crash in between
  * must leave all of it or nothing. So STATE/cuts has a note of the cut from
  * before the first snapshot is made until the last is whole. The note is a
- * copies record, called after the cut. A note that nobody works on is settled
- * where it is found. When all its snapshots are there the note is only
- * forgotten, else they are deleted first. While a pool is not online nobody
- * knows, and the note stays.
+ * copies record. Its file's name is the cut's id. A note that nobody works on
+ * is settled where it is found. When all its snapshots are there the note is
+ * only forgotten, else they are deleted first. While a pool is not online
+ * nobody knows, and the note stays.
  *
- * A request to delete one of its snapshots takes the cut apart knowingly. Then
- * the note goes first, and the other snapshots stay.
+ * A request to delete one of its snapshots ends the consistent point on
+ * purpose. Then the note goes first, and the other snapshots stay.
  *
  * Any thread.
  */

@@ -35,8 +35,8 @@ void quiesces_free(struct quiesces *quiesces);
 /*
  * @id       up to 36 bytes
  * @extents  1 to QUIESCE_EXTENTS_MAX, none twice; references are taken
- * @alone    they are cut one by one, each at one instant of the kernel. Then a
- *           local device without a file system may have them
+ * @alone    the snapshots need no common instant. Then a local device without
+ *           a file system may keep the extents open
  *
  * 0: all writes that were under way have ended. The same quiesce again begins
  * its time anew. -ESTALE: a quiesce of that id has ended; -EEXIST: it has

@@ -26,8 +26,9 @@
 #include "blockd/pool/pool.h"
 
 /*
- * More than one connection of the target starts: NBD_CONN_REQUESTS, 128, or of
- * a session ISCSI_WINDOW, ISCSI_IMMEDIATE_MAX and ISCSI_PARTS_MAX, 208.
+ * More than the target sends to one device: 128 by an NBD connection
+ * (NBD_CONN_REQUESTS), 208 by an iSCSI session (ISCSI_WINDOW,
+ * ISCSI_IMMEDIATE_MAX and ISCSI_PARTS_MAX).
  */
 #define EXTENT_DEV_REQUESTS 256
 

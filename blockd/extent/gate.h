@@ -5,8 +5,8 @@
  *
  * - stop what changes the data (write, discard, write-zeroes; a flush and
  *   reads go through), so that a snapshot is of one instant;
- * - limit operations and bytes a second (blockd/extent/limit.h), over all
- * devices together.
+ * - keep the limits of operations and bytes a second (blockd/extent/limit.h)
+ *   that all devices share. The devices take from them.
  *
  * While neither is asked for an operation takes no lock. An operation that
  * changes something is counted before it looks at `busy`. The thread that sets
@@ -66,8 +66,8 @@ static inline bool gate_is_closed(struct gate *gate)
 void gate_set_limits(struct gate *gate, const struct extent_limits *limits);
 
 /*
- * While a bypass lasts there is no limit: for an end of connections that is
- * waited for, and that waits for their requests.
+ * While a bypass lasts there is no limit. It is for the time in which blockd
+ * waits for connections to end, which first finish their requests.
  */
 void gate_bypass_begin(struct gate *gate);
 void gate_bypass_end(struct gate *gate);

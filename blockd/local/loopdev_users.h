@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The loop devices of this machine, and the files that they user. The kernel's
+ * The loop devices of this machine, and the files that they hold. The kernel's
  * table is one for all mount namespaces, and a file is known by device and
  * inode. So a file that was renamed or deleted, or bound in another namespace,
  * is found.

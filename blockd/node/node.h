@@ -33,9 +33,9 @@ int node_open_known(struct node *node, struct error *err);
 struct node_pool_request {
 	const char *name;
 	const char *path;
-	/* Of a pool that is there both are changed to these; 0: as they are. */
-	unsigned overcommit_percent; /* of a new one 0: the default */
-	uint64_t capacity;     /* bytes; of a new one 0: what the medium has */
+	/* An existing pool gets both values; 0 leaves one unchanged. */
+	unsigned overcommit_percent; /* of a new pool 0: the default */
+	uint64_t capacity;     /* bytes; of a new pool 0: what the medium has */
 	bool may_format;       /* false: only a pool that is there */
 	uint64_t cluster_size; /* bytes; 0: the default of its kind */
 	bool raw;              /* a directory is -EINVAL */

@@ -44,7 +44,7 @@ bool capability_is_shared(const Csi__V1__VolumeCapability *cap);
 /* The number of a group, decimal, below 2^32 - 1; -EINVAL. */
 int capability_group_parse(const char *text, gid_t *ret, struct error *err);
 
-/* The group whose its files are to be, if any is wanted (node_group.h). */
+/* The group that its files shall belong to, if any (node_group.h). */
 bool capability_group(const Csi__V1__VolumeCapability *cap, gid_t *ret);
 
 #define capability_is_block(cap)    \

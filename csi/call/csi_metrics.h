@@ -35,7 +35,7 @@ struct csi_metrics {
 	struct csi_method_metrics methods[CSI_METHODS_MAX];
 	atomic_bool elects; /* this process takes part in an election */
 	atomic_bool leads;
-	/* As the leader saw them last; not told by others. */
+	/* Last seen by the leader; other processes do not report them. */
 	atomic_uint_fast64_t volumes, abnormal, capacity; /* capacity: bytes */
 	atomic_uint_fast64_t nodes, nodes_silent;
 };

@@ -29,7 +29,7 @@ Csi__V1__Volume *reply_volume(struct csi_call *c,
 /* Seconds since 1970. */
 Google__Protobuf__Timestamp *reply_time(struct csi_call *c, int64_t seconds);
 
-/* @record: cut */
+/* @record  of a snapshot that has been taken */
 Csi__V1__Snapshot *reply_snapshot(struct csi_call *c,
 				  const struct snapshot_record *record);
 

@@ -18,8 +18,8 @@
  *
  * @key   names the job; as long as one of that name has not ended there is no
  *	  second one
- * @job   given to @work; the caller's again on 0, else @done(@job) ends it,
- *	  at once or after @work
+ * @job   given to @work. On 0 the caller owns it again. Otherwise @done frees
+ *	  it, at once or when @work ends
  *
  * -ETIMEDOUT: it has not ended in time, or an earlier one has still not ended.
  * -EAGAIN: too many have not ended, or no thread.

@@ -31,8 +31,8 @@ int loopdev_attach(int fd, const char *tag, bool read_only, bool direct,
  * Asking for a tag opens devices and their backing files' attributes. That
  * blocks when the file's server does. So files with names that begin with
  * LOOPDEV_QUIET are only compared by path. The path is as its attacher saw it.
- * Of a mount namespace that is no more, only the part below the mount point is
- * left: the name has to do. Returns 0 or -ENOENT.
+ * If the attacher's mount namespace is gone, only the part of the path below
+ * the mount point is known, and that must match. Returns 0 or -ENOENT.
  */
 #define LOOPDEV_QUIET "extent@" /* no name of an extent (base/uuid_name.h) */
 int loopdev_find(const char *backing_end, const char *tag, char *ret);

@@ -6,15 +6,15 @@
  * zeroes may be repeated).
  *
  * The link resumes only where nothing acknowledged can have been lost
- * (nbd_export_may_resume()). Two kinds of server end the link for good. One
- * refuses us (a newer epoch, an export that was withdrawn or deleted). The
- * other came back as another incarnation. Then every request fails with -EIO,
+ * (nbd_export_may_resume()). The link ends for good if the server refuses us (a
+ * newer epoch, an export that was withdrawn or deleted). It ends, too, if the
+ * server comes back as another incarnation. Then every request fails with -EIO,
  * at once and from then on.
  *
- * A server may stay away for the dead timeout, or not know the export (yet).
- * Then waiting requests fail with -EIO, too, and new requests at once. As the
- * failures were reported, the link works again if the server comes back as the
- * same incarnation.
+ * A server may be away longer than the dead timeout, or not know the export.
+ * Then waiting requests fail with -EIO, too, and new requests at once. As
+ * the failures were reported, the link works again if the server comes back as
+ * the same incarnation.
  *
  * All calls on one thread, which waits with poll(). Nothing here blocks, and
  * after nbd_link_new() no request allocates.

@@ -67,8 +67,8 @@ struct export_user {
 	const struct export_stats *stats;
 	/*
 	 * Set before entering, borrowed: the iSCSI target and LUN that it
-	 * reaches the export by; it may not go on when it has become another.
-	 * NULL: not by iSCSI.
+	 * reaches the export by. The user is revoked when the export becomes
+	 * another LUN. NULL: not by iSCSI.
 	 */
 	const char *scsi_target;
 	unsigned lun;
@@ -84,7 +84,7 @@ struct export_user {
 	uint64_t round;     /* it waits for all that was before; 0: not yet */
 	int64_t waits_ms;   /* since */
 	uint64_t caught_up; /* with what was received before this round */
-	uint64_t caught_at; /* what began before this round may be of that */
+	uint64_t caught_at; /* changes begun before this may be among those */
 	bool asked;         /* and has not answered */
 };
 

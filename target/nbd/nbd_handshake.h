@@ -9,7 +9,9 @@
 size_t nbd_handshake_feed(struct nbd_session *session, const void *data,
 			  size_t length, struct nbd_event *ret);
 
-/* For both: @need contiguous bytes are needed. Returns 0, the bytes consumed.
+/*
+ * Report that the handshake or the session needs @need contiguous bytes.
+ * Returns 0, the bytes consumed.
  */
 size_t nbd_event_more(struct nbd_event *ret, size_t need);
 

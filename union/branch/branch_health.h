@@ -7,8 +7,8 @@
  * there is EIO. branch_recover.h finds out when the branch is back.
  *
  * A directory that is looked up while a branch is failed may have an unknown
- * copy there: the directory is in doubt. The whole branch is in doubt until its
- * content was shown after its return. Meanwhile a name that is found
+ * copy there: the directory is in doubt. A branch that returns is in
+ * doubt until the union shows its content again. Meanwhile a name that is found
  * nowhere else is not said to be absent.
  */
 #ifndef UNION_BRANCH_HEALTH_H

@@ -19,14 +19,16 @@ struct rename_part {
 	bool done;      /* for rename_parts_do() */
 };
 
-/* A file or an empty directory that is to go when all that is done. */
+/* A file or an empty directory to remove when all parts are done. */
 struct rename_gone {
 	const struct branch *branch;
 	int dir_fd; /* that it is in; may be O_PATH */
 	const char *name;
-	bool replaced; /* a part on that branch, if there is one, takes its
-			* place: a directory does so by itself, a file would
-			* be in the way */
+	/*
+	 * A part on this branch takes its place. The rename replaces an empty
+	 * directory; a file must be moved away first.
+	 */
+	bool replaced;
 	char away[RENAME_AWAY_MAX]; /* in BRANCH_WORK_DIR meanwhile; or "" */
 };
 

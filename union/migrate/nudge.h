@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Questions before writes. The next write to a file that is passed through
- * begins with a question of the kernel: whether the file has a capability to
- * lose.
+ * Make the kernel ask the server before the next write to a passed-through
+ * file. The kernel asks for the file's capability (security.capability), which
+ * a write would remove.
  *
  * The kernel asks once after an answer that had the file's attributes
  * (S_NOSEC). An answer to FUSE_GETATTR is dropped when the file was written

@@ -6,8 +6,8 @@
  * is enough or nothing more to move.
  *
  * A request that meets the end of the branch asks for room: room_make(). Writes
- * that are passed through are foreseen. While a file of a branch is open
- * so, a thread watches the branch's free space. The thread looks again before a
+ * that are passed through are not seen. While such a file is open for writing,
+ * a thread watches the branch's free space. The thread looks again before a
  * fast writer can have used half of the rest. Where that is low it makes room.
  *
  * Writers are faster than files move, so they are made to wait. Near the end

@@ -8,10 +8,10 @@
  * node_record.h.
  *
  * The kernel keeps a node alive: it counts the replies that named it and gives
- * them back by FORGET. The server does so, too, by its own holds. Every request
- * that names a node holds such a count, so a node and its copies stay valid for
- * the length of a request. An exception is the opening of a file handle. That
- * names a node that may be forgotten (op_lookup()).
+ * them back by FORGET. The server keeps nodes alive, too: each of its holds
+ * counts. Every request that names a node has such a hold, so a node and its
+ * copies stay valid for the length of a request. An exception is the opening of
+ * a file handle. That names a node that may be forgotten (op_lookup()).
  *
  * Copies are added (made on another branch, moved there) and marked gone, never
  * taken off. So walking them needs no lock.

@@ -5,10 +5,11 @@
  * nowhere, other files move instead (room.h). Moving takes time, so the request
  * is handed to a thread of its own; the threads that serve others go on.
  *
- * Writes that the kernel passes through to a branch are not seen. While a file
- * is open it is passed through or not, so a writer's need is foreseen when the
- * file is opened: see branch_full_is_near(). Writes that are seen leave the
- * last of the room to those that are not: see branch_full_must_leave().
+ * Writes that the kernel passes through to a branch are not seen. Whether a
+ * file is passed through is decided when it is opened. So the room that its
+ * writer may need is estimated then: see branch_full_is_near(). Writes that are
+ * seen leave the last of the room to those that are not: see
+ * branch_full_must_leave().
  */
 #ifndef UNION_BRANCH_FULL_H
 #define UNION_BRANCH_FULL_H

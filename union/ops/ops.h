@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The operations of the file system, one file for each kind; fuse_lowlevel.h
- * says what each gets and must reply. There is no flush: nothing is held back,
- * and the kernel stops asking. There is no access: default_permissions. There
- * is no lock: the kernel keeps them, as nobody else has the branches.
+ * says what each gets and must reply. There is no flush, as the server
+ * buffers no data; the kernel stops asking. There is no access:
+ * default_permissions. There is no lock: the kernel keeps them, as nobody else
+ * has the branches.
  */
 #ifndef UNION_OPS_H
 #define UNION_OPS_H

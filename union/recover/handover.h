@@ -78,8 +78,10 @@ void handover_resend(struct unionfs *fs);
  * node would keep a removed file on its branch (lost_forget.h). The kernel is
  * asked whether it still knows the node.
  *
- * Asked for are nodes that were removed before the first request of this
- * server, which the first function lists until then, and nodes removed later.
+ * The kernel is asked about nodes of two kinds. Those removed before the first
+ * request of this server are listed by handover_list_buried(), which is called
+ * before it. The others were removed later.
+ *
  * The kernel is asked when no request is to come again, as such a request might
  * give the node back. True: the kernel is still to be asked.
  */

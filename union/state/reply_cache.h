@@ -27,7 +27,7 @@
  *   kernel's lock of the inode give the same twice. The kernel asks for no
  *   FALLOCATE that moves data (fuse_file_fallocate(), 6.18). It refuses
  *   COPY_FILE_RANGE for ranges that overlap;
- * - SETATTR for the same reason, but for one that wants nothing (request.h);
+ * - SETATTR for the same reason, except one that sets no attribute (request.h);
  * - RELEASE, if the numbers of open files are not used again. Else a second one
  *   would close another's file;
  * - FORGET, which is not sent again: a server that dies with one leaves a node

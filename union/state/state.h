@@ -5,7 +5,7 @@
  * Settings that were changed in use are there, too.
  *
  * The memory has records of fixed size at fixed places, no pointers and no
- * locks. A record is filled first, and is there with the one store of its first
+ * locks. A record is filled first, and becomes valid by one store to its first
  * member. So a server killed at any instruction leaves a record either old or
  * new. Nodes and copies are only here; of the rest the next server builds its
  * tables anew. Only pages that were written to take memory.

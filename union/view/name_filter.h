@@ -2,13 +2,13 @@
 /*
  * The names of a directory on each branch, kept for directories in use. They
  * tell that a branch that does not answer has no such name. A name takes eight
- * bytes: a hash of it and the branch. A name counts as often as it was put
- * there, and a name on a branch is never missing. A hash that two names share
- * costs a needless "maybe", no more.
+ * bytes: a hash of it and the branch. Names are counted: what was added twice
+ * is removed twice. A name on a branch is never missing. A hash that two names
+ * share costs a needless "maybe", no more.
  *
- * A directory made by the server begins empty and known. Another is read when
- * names are looked up in it: at first only if it is small, the larger the more
- * lookups there were.
+ * A directory made by the server begins empty and known. Any other directory
+ * is read after lookups in it. The more lookups there were, the larger a
+ * directory may be that is read.
  *
  * The kernel locks a directory for lookups in it against all changes of names
  * in it. So a reading misses nothing and meets no name that is put here at the
@@ -25,9 +25,9 @@
 #include "union/view/unionfs.h"
 
 #define NAME_FILTER_READ_FIRST 4096 /* entries read at the first lookup */
-#define NAME_FILTER_CHECK_EVERY \
-	64                    /* questions of a thread, then one of more: */
-#define NAME_FILTER_CHECKED 8 /* branches that are asked as well, in turn */
+/* After so many questions a thread asks branches that need not be asked. */
+#define NAME_FILTER_CHECK_EVERY 64
+#define NAME_FILTER_CHECKED     8 /* such branches, in turn */
 
 /* Begin @dir on @branch as known and empty, but for names added from now on. */
 void name_filter_begin(struct unionfs *fs, const struct node *dir,

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* volume.h: nodes, as their records, their heartbeats and they themselves say.
- */
+/* The state of nodes, and the calls of volume.h that list them. */
 #include "volume/op/node_states.h"
 
 #include <inttypes.h>

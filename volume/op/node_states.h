@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The state of nodes, from their records, their heartbeats and their own
+ * answers. A node whose heartbeat is older than STORE_BEAT_LOST_S is lost.
+ */
 #ifndef VOLUME_NODE_STATES_H
 #define VOLUME_NODE_STATES_H
 

@@ -49,7 +49,8 @@ struct split_attach {
 	bool read_only;
 	/* Others read at this epoch: they are let in too, as they were. */
 	bool joins;
-	bool linear; /* only the device, of one that a guest mounts checked */
+	/* Only the device. A file system for a guest is checked before. */
+	bool linear;
 	bool device_only; /* whatever its layout, and as it is */
 };
 

@@ -19,7 +19,7 @@ struct mount_options {
  * @fs_type  of the branches
  *
  * Only what cannot break a volume, or its attachment, is taken. -EINVAL names
- * the other one.
+ * a refused option.
  */
 int mount_options_parse(const char *text, const char *fs_type,
 			struct mount_options *ret, struct error *err);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Leases that this process holds in a store behind a network. While there are
- * some, a thread renews them. How one is taken there is the store's. Inside
- * stores only.
+ * some, a thread renews them. Each store says how a lease is taken. Only stores
+ * use this header.
  */
 #ifndef VOLUME_LEASE_TABLE_H
 #define VOLUME_LEASE_TABLE_H

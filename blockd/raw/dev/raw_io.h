@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One request to a device of blockd/raw/dev/raw_dev.h, done piece by piece:
- * where it is, what it waits for, how it ends. It has entered (raw_users.h)
- * from raw_io_new() to raw_io_end(), but for while it starves.
+ * where it is, what it waits for, how it ends. From raw_io_new() to
+ * raw_io_end() it counts as a user of the map (raw_users.h), except while it
+ * waits for a free cluster.
  *
  * A piece is an operation on the medium (raw_io_start()) or a change of the
  * pool (raw_io_work()); the function that is given to either goes on.

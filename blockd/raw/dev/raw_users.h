@@ -11,7 +11,7 @@
 
 #include "blockd/raw/dev/raw_dev.h"
 
-/* What of a request is seen here; blockd/raw/dev/raw_io.h has the rest. */
+/* The part of a request that this file uses; raw_io.h has the rest. */
 struct raw_request {
 	TAILQ_ENTRY(raw_request) waiting; /* in one of the lists below */
 	struct loop *loop;

@@ -221,7 +221,7 @@ static int end_or_gap(struct raw_store *store, const enum found *found,
 		return r < 0 ? r : 1;
 	}
 	report->log_torn = any(found, FOUND_TORN);
-	/* That it is not there one copy has to say. */
+	/* One copy that can be read must show that the batch is absent. */
 	if (any(found, FOUND_UNREADABLE) && !any(found, FOUND_NONE))
 		return error_set(err, EIO,
 				 "batch %" PRIu64

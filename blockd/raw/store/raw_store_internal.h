@@ -22,8 +22,8 @@ struct raw_store {
 	_Atomic uint64_t durable; /* tickets up to this; to look at */
 	bool broken;
 	struct error cause; /* why */
-	bool failed;        /* a write did that would work another time */
-	bool unreadable;    /* a part is that was needed to open it */
+	bool failed;        /* a write failed, and may succeed later */
+	bool unreadable;    /* a part that opening needs cannot be read */
 	/* raw_store_on_failed(); of the lock. */
 	void (*on_failed)(void *context);
 	void *on_failed_context;

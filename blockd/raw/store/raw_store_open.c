@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Making a store, opening it, and its checkpoints. */
+/* Format and open a store: superblocks, the newest checkpoint, the log. */
 #include <assert.h>
 #include <errno.h>
 #include <inttypes.h>

@@ -30,7 +30,7 @@ int http_curl_headers(struct http_client *http, bool anonymous,
 void http_curl_headers_free(struct curl_slist *headers);
 
 /*
- * All but method, body, time limit and what becomes of the answer.
+ * Set every option but method, body, time limit and the answer's callbacks.
  * @problem: CURL_ERROR_SIZE bytes. All are borrowed while @handle has them.
  */
 void http_curl_options(CURL *handle, struct http_client *http, const char *url,
