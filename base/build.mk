@@ -11,3 +11,9 @@ $(foreach t,loop/iobuf loop/iobuf_huge loop/loop loop/loop_io loop/loop_recv\
 $(eval $(call unit_test,base/blockdev/blockdev_test,base))
 $(foreach t,clock wire/crc32c wire/cursor error file file_lock wire/fnv uuid_name log mount_ns\
   notify options process size,$(eval $(call unit_test,base/$(t)_test,base)))
+$(eval $(call library,dm,\
+  base/dm/mapper.c base/dm/mapper_call.c base/dm/mapper_kernel.c base/dm/mapper_table.c,\
+  devmapper,base))
+$(eval $(call program,trib-dm,base/dm/mapper_main.c,dm base))
+$(eval $(call unit_test,base/dm/mapper_table_test,dm base))
+$(eval $(call unit_test,base/dm/mapper_test,dm base,base/testkit/mapper_stand.c))

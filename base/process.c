@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdint.h>
@@ -19,7 +20,8 @@
 
 extern char **environ;
 
-#define PASS_FD 3 /* the number the child knows its descriptor by */
+#define KILLED_MS 2000 /* for a killed child to end */
+#define PASS_FD   3    /* the number the child knows its descriptor by */
 
 /*
  * Descriptors given to the child are first moved above those it will have,
@@ -295,12 +297,12 @@ static int child_watch(struct running *p)
 	}
 }
 
-/* Wait for the end of a child that ends by itself or was killed. */
-static int child_reap(const struct running *p, int *ret_code)
+/* Wait for the end of a child that ends by itself, or was killed. */
+static int child_reap(pid_t pid, int *ret_code)
 {
 	siginfo_t info = {0};
 
-	while (waitid(P_PID, (id_t)p->pid, &info, WEXITED) < 0) {
+	while (waitid(P_PID, (id_t)pid, &info, WEXITED) < 0) {
 		if (errno != EINTR)
 			return -errno;
 	}
@@ -309,25 +311,53 @@ static int child_reap(const struct running *p, int *ret_code)
 	return 0;
 }
 
+static void *reap_later(void *pid)
+{
+	int code;
+
+	(void)child_reap((pid_t)(intptr_t)pid, &code);
+	return NULL;
+}
+
+/*
+ * End a child and its group. One that waits in the kernel for a device that
+ * does not answer does not end: a thread waits for it instead of the caller.
+ */
+static void child_kill(const struct running *p)
+{
+	struct pollfd ended = {.fd = p->pidfd, .events = POLLIN};
+	pthread_t thread;
+	int code, n;
+
+	(void)kill(-p->pid, SIGKILL);
+	do {
+		n = p->pidfd < 0 ? 1 : poll(&ended, 1, KILLED_MS);
+	} while (n < 0 && errno == EINTR);
+	if (n)
+		(void)child_reap(p->pid, &code);
+	else if (!pthread_create(&thread, NULL, reap_later,
+				 (void *)(intptr_t)p->pid))
+		(void)pthread_detach(thread);
+}
+
 static int child_finish(struct running *p, const char *name, int timeout_ms,
 			struct process_result *ret, struct error *err)
 {
-	int code = 0, r, reaped;
+	int code = 0, r;
 
 	/* Not reaped yet, so its pid is still its own. */
 	p->pidfd = pidfd_open(p->pid, 0);
 	r = p->pidfd < 0 ? -errno : child_watch(p);
 	if (r < 0)
-		(void)kill(-p->pid, SIGKILL); /* its whole group */
-	reaped = child_reap(p, &code);
+		child_kill(p);
+	else
+		r = child_reap(p->pid, &code);
 	if (r == -ETIMEDOUT)
 		return error_set(err, ETIMEDOUT,
 				 "run '%s': not done after %d ms, killed", name,
 				 timeout_ms);
 	if (r == -ECANCELED)
 		return error_set(err, ECANCELED, "run '%s': cancelled", name);
-	if (r == 0)
-		r = reaped;
 	if (r < 0)
 		return error_set(err, -r, "run '%s': %s", name, strerror(-r));
 	ret->exit_code = code;

@@ -25,7 +25,9 @@ struct process_result {
  * Run @argv (argv[0] looked up in PATH) to its end.
  *
  * @input       standard input, NULL for none
- * @timeout_ms  the group is killed after it: -ETIMEDOUT; -1 for ever
+ * @timeout_ms  the group is killed after it: -ETIMEDOUT; -1 for ever. A
+ *              program that the kernel can't kill (it waits for a device) is
+ *              left alone two seconds later.
  * @cancel_fd   readable means give up: the group is killed, -ECANCELED;
  *              -1 for none
  * @ret         set only on 0; process_result_done() frees it
