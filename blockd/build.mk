@@ -19,6 +19,9 @@ BLOCKD_STORE := blockd/pool/record_text.c blockd/pool/extent_record.c blockd/poo
   blockd/raw/pool_raw_objects.c blockd/raw/pool_raw_load.c blockd/raw/raw_medium_open.c blockd/raw/raw_medium_users.c blockd/node/pool_at.c \
   blockd/local/loopdev_users.c blockd/local/local_ask.c blockd/local/local_answer.c
 
+BLOCKD_STORE += blockd/direct/direct.c blockd/direct/direct_choose.c blockd/direct/direct_runs.c \
+  blockd/direct/direct_table.c blockd/direct/direct_loader.c \
+  blockd/raw/pool_raw_direct.c
 BLOCKD_STORE += blockd/raw/pool_raw_copy.c blockd/raw/pool_raw_ranges.c \
   blockd/raw/pool_raw_sharing.c blockd/raw/pool_raw_thick.c
 
@@ -66,6 +69,11 @@ $(eval $(call unit_test,blockd/raw/dev/raw_dev_power_test,blockd,\
 $(eval $(call unit_test,blockd/raw/dev/raw_dev_test,blockd,blockd/testkit/raw_dev_kit.c))
 $(eval $(call unit_test,blockd/raw/dev/raw_partial_test,blockd,blockd/testkit/raw_dev_kit.c))
 $(eval $(call unit_test,blockd/raw/store/raw_check_load_test,blockd,blockd/testkit/raw_dev_kit.c))
+$(eval $(call unit_test,blockd/direct/direct_runs_test,blockd))
+$(eval $(call unit_test,blockd/direct/direct_test,blockd,blockd/testkit/direct_kit.c \
+  blockd/testkit/model_kit.c blockd/testkit/model_seeds.c blockd/testkit/model_steps.c blockd/testkit/model_raw.c))
+$(eval $(call unit_test,blockd/direct/direct_model_test,blockd,blockd/testkit/direct_kit.c \
+  blockd/testkit/model_kit.c blockd/testkit/model_seeds.c blockd/testkit/model_steps.c blockd/testkit/model_raw.c))
 $(eval $(call unit_test,blockd/raw/pool_raw_model_test,blockd,\
   blockd/testkit/model_kit.c blockd/testkit/model_seeds.c blockd/testkit/model_steps.c blockd/testkit/model_raw.c))
 $(eval $(call unit_test,blockd/dir/pool_dir_model_test,blockd,\

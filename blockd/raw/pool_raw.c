@@ -231,6 +231,7 @@ static void pool_raw_close(struct pool *pool)
 	struct pool_raw *raw = pool_raw_of(pool);
 	struct error err;
 
+	direct_free(raw->direct);
 	raw_users_free(raw->users);
 	/* Only so that the next open has less to read. */
 	if (raw->store && !raw_store_broken(raw->store, NULL) &&
@@ -373,7 +374,8 @@ static int open_store(struct pool_raw *raw, const char *name, const char *id,
 	raw_store_on_failed(raw->store, fault, raw);
 	options.store = raw->store;
 	options.flags |= direct ? BLOCKDEV_FILE_DIRECT : 0;
-	return raw_users_new(&options, &raw->users, err);
+	r = raw_users_new(&options, &raw->users, err);
+	return r < 0 ? r : pool_raw_direct_begin(raw, err);
 }
 
 int pool_raw_open(const char *path, const char *name, const char *id,
@@ -396,6 +398,10 @@ int pool_raw_open(const char *path, const char *name, const char *id,
 		r = open_store(raw, name, id, err);
 	if (r < 0) {
 		/* Not as it was found: leave the medium as it is. */
+		direct_free(raw->direct);
+		raw->direct = NULL;
+		raw_users_free(raw->users);
+		raw->users = NULL;
 		raw_store_close(raw->store);
 		raw->store = NULL;
 		pool_raw_close(&raw->pool);

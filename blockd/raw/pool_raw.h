@@ -19,6 +19,7 @@
 #ifndef BLOCKD_POOL_RAW_H
 #define BLOCKD_POOL_RAW_H
 
+#include "blockd/direct/direct_device.h"
 #include "blockd/pool/pool.h"
 
 #define POOL_RAW_KIND "raw"
@@ -59,6 +60,15 @@ int pool_raw_check(const char *path, bool repair,
 		   void (*finding)(void *context, const char *text,
 				   bool repaired),
 		   void *context, bool *ret_clean, struct error *err);
+
+/*
+ * Give an extent a device with direct runs, and take it away: direct_attach()
+ * and direct_detach(). -EOPNOTSUPP: there is no device mapper.
+ */
+int pool_raw_direct_attach(struct pool *pool, const char *name,
+			   struct direct_device *device, struct error *err);
+int pool_raw_direct_detach(struct pool *pool, const char *name,
+			   struct error *err);
 
 /* As pool_dir_open(). */
 int pool_raw_open(const char *path, const char *name, const char *id,

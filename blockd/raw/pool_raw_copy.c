@@ -231,16 +231,36 @@ static int make_in_turn(struct group *group, uint64_t *ret_ticket,
 	return r < 0 ? r : members_unmark(group, ret_ticket, err);
 }
 
-int pool_raw_copy(struct pool *pool, const struct pool_copy *copies, size_t n,
-		  pool_copied copied, void *context, struct error *err)
+/* Lock @ids held by none: a device that waits for its requests is waited for.
+ */
+static int hold_sources(struct pool_raw *raw, const struct pool_copy *copies,
+			size_t n, uint32_t *ids, struct error *err)
 {
-	struct pool_raw *raw = pool_raw_of(pool);
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < n; i++) {
+		r = pool_raw_need(raw, copies[i].from, &ids[i], NULL, err);
+		if (r == 0)
+			r = pool_raw_direct_hold(raw, ids[i], err);
+		if (r < 0)
+			ids[i] = 0;
+	}
+	return r;
+}
+
+static void release_sources(struct pool_raw *raw, const uint32_t *ids, size_t n)
+{
+	for (size_t i = 0; i < n && ids[i]; i++)
+		pool_raw_direct_release(raw, ids[i]);
+}
+
+static int copy_held(struct pool_raw *raw, const struct pool_copy *copies,
+		     size_t n, struct error *err)
+{
 	struct group group;
 	uint64_t ticket = 0;
 	int r;
 
-	(void)copied; /* it takes no time */
-	(void)context;
 	(void)pthread_mutex_lock(&raw->ids);
 	r = group_init(&group, raw, copies, n, err);
 	if (r == 0)
@@ -253,12 +273,29 @@ int pool_raw_copy(struct pool *pool, const struct pool_copy *copies, size_t n,
 	return r < 0 ? r : raw_store_commit(raw->store, ticket, err);
 }
 
-/* ---- revert ---- */
-
-int pool_raw_revert(struct pool *pool, const struct extent_record *record,
-		    const char *from, struct error *err)
+int pool_raw_copy(struct pool *pool, const struct pool_copy *copies, size_t n,
+		  pool_copied copied, void *context, struct error *err)
 {
 	struct pool_raw *raw = pool_raw_of(pool);
+	auto_free uint32_t *ids = calloc(n + 1, sizeof(*ids));
+	int r;
+
+	(void)copied; /* it takes no time */
+	(void)context;
+	if (!ids)
+		return error_set(err, ENOMEM, "out of memory");
+	r = hold_sources(raw, copies, n, ids, err);
+	if (r == 0)
+		r = copy_held(raw, copies, n, err);
+	release_sources(raw, ids, n);
+	return r;
+}
+
+/* ---- revert ---- */
+
+static int revert_held(struct pool_raw *raw, const struct extent_record *record,
+		       const char *from, struct error *err)
+{
 	struct raw_record records[2] = {{.type = RAW_OBJECT},
 					{.type = RAW_SHARE}};
 	uint64_t clusters = 0, needed = pool_raw_clusters(raw, record->size);
@@ -291,5 +328,27 @@ int pool_raw_revert(struct pool *pool, const struct extent_record *record,
 		r = raw_users_clean_now(raw->users, err);
 	if (r == 0 && record->thick)
 		r = pool_raw_thicken(raw, records[0].object, needed, err);
+	return r;
+}
+
+int pool_raw_revert(struct pool *pool, const struct extent_record *record,
+		    const char *from, struct error *err)
+{
+	struct pool_raw *raw = pool_raw_of(pool);
+	uint32_t id, from_id = 0;
+	int r = pool_raw_need(raw, record->name, &id, NULL, err);
+
+	if (r == 0)
+		r = pool_raw_need(raw, from, &from_id, NULL, err);
+	if (r == 0)
+		r = pool_raw_direct_hold(raw, id, err);
+	if (r < 0)
+		return r;
+	r = pool_raw_direct_hold(raw, from_id, err);
+	if (r == 0) {
+		r = revert_held(raw, record, from, err);
+		pool_raw_direct_release(raw, from_id);
+	}
+	pool_raw_direct_release(raw, id);
 	return r;
 }

@@ -6,6 +6,7 @@
 #include <pthread.h>
 
 #include "base/cleanup.h"
+#include "blockd/direct/direct.h"
 #include "blockd/raw/dev/raw_dev.h"
 #include "blockd/raw/pool_raw.h"
 #include "blockd/raw/store/raw_medium.h"
@@ -28,6 +29,7 @@ struct pool_raw {
 	struct raw_file_medium medium;
 	struct raw_store *store;
 	struct raw_users *users;
+	struct direct *direct;    /* NULL: there is no device mapper */
 	pthread_mutex_t ids;      /* a new object's number is taken under it */
 	pthread_mutex_t checks;   /* one at a time */
 	pthread_mutex_t counting; /* guards the rest, and each leaf's seen */
@@ -90,6 +92,14 @@ int pool_raw_thicken(struct pool_raw *raw, uint32_t id, uint64_t clusters,
 int pool_raw_undo(struct pool_raw *raw, uint32_t anchor, struct error *err);
 /* Take an object away; its clusters are free when this returns. */
 int pool_raw_drop(struct pool_raw *raw, uint32_t id, struct error *err);
+
+/* ---- blockd/raw/pool_raw_direct.c ---- */
+
+/* Take over the devices that an earlier blockd left, before any change. */
+int pool_raw_direct_begin(struct pool_raw *raw, struct error *err);
+/* direct_hold() of a map that is to be shared or replaced, and its end. */
+int pool_raw_direct_hold(struct pool_raw *raw, uint32_t id, struct error *err);
+void pool_raw_direct_release(struct pool_raw *raw, uint32_t id);
 
 /* ---- members of struct pool_ops ---- */
 

@@ -316,7 +316,10 @@ int pool_raw_begin_delete(struct pool *pool, const char *name,
 int pool_raw_drop(struct pool_raw *raw, uint32_t id, struct error *err)
 {
 	struct raw_record record = {.type = RAW_DROP, .object = id};
-	int r = pool_raw_change(raw, &record, err);
+	int r = raw->direct ? direct_detach(raw->direct, id, err) : 0;
+
+	if (r == 0)
+		r = pool_raw_change(raw, &record, err);
 
 	/* Its clusters are free for the next extent when this returns. */
 	return r < 0 ? r : raw_users_clean_now(raw->users, err);

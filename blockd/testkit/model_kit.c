@@ -103,6 +103,13 @@ static void io_start(struct loop_message *message)
 int model_one(struct object *object, enum what what, void *data, size_t at,
 	      size_t n, unsigned flags)
 {
+	return object->top ? object->top(object, what, data, at, n, flags)
+			   : model_one_below(object, what, data, at, n, flags);
+}
+
+int model_one_below(struct object *object, enum what what, void *data,
+		    size_t at, size_t n, unsigned flags)
+{
 	struct io io = {
 		.message.run = io_start,
 		.op.done = io_done,

@@ -31,6 +31,8 @@
 #define MEDIUM_BYTES ((UINT64_C(6) << 20) + 130 * CLUSTER)
 #define POOL_ID      "6ad4a1e5-52fb-4e8c-b4ab-31d3a8e6d0b5"
 
+enum what { READ, WRITE, ZERO, DISCARD, FLUSH };
+
 /* What a block may hold: the newest last. */
 struct block {
 	uint32_t stamps[STAMPS];
@@ -43,9 +45,11 @@ struct object {
 	size_t n;
 	struct gate gate;
 	struct blockdev *dev; /* behind the gate; NULL: closed */
+	/* What requests go to first; arguments of model_one(). NULL: @dev. */
+	int (*top)(struct object *object, enum what what, void *data, size_t at,
+		   size_t n, unsigned flags);
+	void *top_context;
 };
-
-enum what { READ, WRITE, ZERO, DISCARD, FLUSH };
 
 struct run;
 
@@ -130,6 +134,9 @@ void model_settle(struct object *object);
 /* One request, of @n blocks from block @at; its result. */
 int model_one(struct object *object, enum what what, void *data, size_t at,
 	      size_t n, unsigned flags);
+/* The same, to @dev. Any thread. */
+int model_one_below(struct object *object, enum what what, void *data,
+		    size_t at, size_t n, unsigned flags);
 void model_object_open(struct run *run, struct object *object);
 void model_object_close(struct run *run, struct object *object);
 

@@ -120,7 +120,8 @@ int raw_io_commit(struct loop_work *work)
 
 static int change_result(int res)
 {
-	if (res == -ENOMEM || res == -ENOSPC || res == -EAGAIN)
+	if (res == -ENOMEM || res == -ENOSPC || res == -EAGAIN ||
+	    res == -ETXTBSY)
 		return res;
 	return res < 0 ? -EIO : 0;
 }

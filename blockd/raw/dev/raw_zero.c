@@ -1,12 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Discard and write-zeroes: whole clusters are freed, or said to be zeroes. */
+#include <errno.h>
+
 #include "blockd/raw/dev/raw_io.h"
+
+/*
+ * A device has direct access to some of the clusters (raw_store_guard()). They
+ * stay where they are: zeroes are written to them, and a discard is a hint. The
+ * same is done with the rest of the request.
+ */
+static void keep(struct raw_io *r)
+{
+	if (r->discards)
+		raw_io_advance(r, r->left);
+	r->flags |= BLOCKDEV_NO_HOLE;
+	r->step(r);
+}
+
+static void zero_changed(struct raw_io *r, int res)
+{
+	if (res == -ETXTBSY)
+		keep(r);
+	else
+		raw_io_change_done(r, res);
+}
 
 static void unmap_done(struct raw_io *r, int res)
 {
 	if (res == 0)
 		raw_users_clean(r->dev->users);
-	raw_io_change_done(r, res);
+	zero_changed(r, res);
 }
 
 /* A thick one keeps them; they read as zeroes. */
@@ -22,7 +45,7 @@ static void unwrite(struct raw_io *r, uint64_t clusters)
 		.count = (uint32_t)clusters,
 		.unwritten = true,
 	};
-	raw_io_change(r, raw_io_change_done);
+	raw_io_change(r, zero_changed);
 }
 
 static void unmap(struct raw_io *r, uint64_t clusters)

@@ -260,6 +260,31 @@ static bool has_room(const struct raw_store *store, size_t size)
 	return store->pending.capacity - store->pending.length >= size;
 }
 
+void raw_store_guard(struct raw_store *store,
+		     bool (*refuses)(void *context,
+				     const struct raw_record *record),
+		     void *context)
+{
+	(void)pthread_mutex_lock(&store->lock);
+	store->refuses = refuses;
+	store->refuses_context = context;
+	(void)pthread_mutex_unlock(&store->lock);
+}
+
+/* Lock held. */
+static int ask_guard(const struct raw_store *store,
+		     const struct raw_record *records, size_t n,
+		     struct error *err)
+{
+	for (size_t i = 0; store->refuses && i < n; i++)
+		if (store->refuses(store->refuses_context, &records[i]))
+			return error_set(err, ETXTBSY,
+					 "a device has direct access to "
+					 "clusters of object %u",
+					 records[i].object);
+	return 0;
+}
+
 /* Lock held, and there is room in the batch that waits. */
 static int change_locked(struct raw_store *store,
 			 const struct raw_record *records, size_t n,
@@ -272,7 +297,9 @@ static int change_locked(struct raw_store *store,
 		return store_broken(store, err);
 	if (!is_right(&store->state, records, look))
 		return error_set(err, EAGAIN, "the map has changed");
-	r = check_growth(store, records, n, err);
+	r = ask_guard(store, records, n, err);
+	if (r == 0)
+		r = check_growth(store, records, n, err);
 	if (r == 0)
 		r = apply_all(store, records, n, err);
 	if (r == 0) {

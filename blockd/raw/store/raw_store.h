@@ -139,6 +139,16 @@ int raw_store_change_now(struct raw_store *store,
 			 const struct raw_look *look, struct error *err);
 
 /*
+ * Have @refuses asked about each record of a change before any of them is
+ * carried out; called locked, brief. True: the change is refused with -ETXTBSY,
+ * and nothing was changed. NULL: nobody is asked.
+ */
+void raw_store_guard(struct raw_store *store,
+		     bool (*refuses)(void *context,
+				     const struct raw_record *record),
+		     void *context);
+
+/*
  * Take clusters for a change that is going to map them. @near as in
  * raw_alloc.h. Returns how many, 0: the pool is full (some are kept for
  * checkpoints). raw_store_untake() gives back those that were not mapped.

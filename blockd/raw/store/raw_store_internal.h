@@ -24,6 +24,9 @@ struct raw_store {
 	struct error cause; /* why */
 	bool failed;        /* a write failed, and may succeed later */
 	bool unreadable;    /* a part that opening needs cannot be read */
+	/* raw_store_guard(); of the lock. */
+	bool (*refuses)(void *context, const struct raw_record *record);
+	void *refuses_context;
 	/* raw_store_on_failed(); of the lock. */
 	void (*on_failed)(void *context);
 	void *on_failed_context;

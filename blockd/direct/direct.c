@@ -1,0 +1,468 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "blockd/direct/direct.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "blockd/direct/direct_internal.h"
+
+static struct direct_system *the_system;
+
+void direct_system_set(struct direct_system *system)
+{
+	the_system = system;
+}
+
+struct direct_system *direct_system(void)
+{
+	return the_system;
+}
+
+static struct direct_extent *find_extent(const struct direct *direct,
+					 uint32_t object)
+{
+	struct direct_extent *extent;
+
+	LIST_FOREACH (extent, &direct->extents, in_direct)
+		if (extent->object == object)
+			return extent;
+	return NULL;
+}
+
+/* ---- changes of maps: under the store's lock ---- */
+
+static bool extent_has(const struct direct_extent *extent, uint64_t logical,
+		       uint64_t count)
+{
+	return extent && (direct_runs_hit(&extent->live, logical, count) ||
+			  direct_runs_hit(&extent->next, logical, count));
+}
+
+static bool breaks(const struct direct *direct, const struct raw_record *record)
+{
+	const struct direct_extent *extent = find_extent(direct,
+							 record->object);
+
+	switch (record->type) {
+	case RAW_MAP:
+	case RAW_UNMAP:
+		return extent_has(extent, record->logical, record->count);
+	case RAW_SHARE:
+		return extent_has(extent, 0, UINT64_MAX) ||
+		       extent_has(find_extent(direct, record->from), 0,
+				  UINT64_MAX);
+	case RAW_DROP: return extent_has(extent, 0, UINT64_MAX);
+	case RAW_POOL:
+	case RAW_OBJECT:
+	case RAW_LEAF:
+	case RAW_USE:
+	case RAW_WRITTEN: break; /* no entry of a whole cluster changes */
+	}
+	return false;
+}
+
+/* The loader is to look, but not for each change at once. */
+static void extent_changed(struct direct *direct, struct direct_extent *extent,
+			   uint64_t changes)
+{
+	uint64_t due = direct_now_ns() + direct->batch_ns;
+	bool sooner;
+
+	(void)pthread_mutex_lock(&direct->lock);
+	extent->changed += changes;
+	if (due < extent->pause_ns)
+		due = extent->pause_ns;
+	if (extent->changed >= direct->batch_changes)
+		due = extent->pause_ns ? extent->pause_ns : 1;
+	sooner = !extent->due_ns || due < extent->due_ns;
+	if (sooner)
+		extent->due_ns = due;
+	if (sooner)
+		(void)pthread_cond_signal(&direct->ask);
+	(void)pthread_mutex_unlock(&direct->lock);
+}
+
+/* What one object gives up another one may have alone then. */
+static void note_change(struct direct *direct, const struct raw_record *record)
+{
+	const bool gives_up = record->type == RAW_DROP ||
+			      record->type == RAW_UNMAP ||
+			      record->type == RAW_SHARE;
+	struct direct_extent *extent;
+
+	LIST_FOREACH (extent, &direct->extents, in_direct)
+		if (gives_up || extent->object == record->object)
+			extent_changed(direct, extent,
+				       record->count ? record->count : 1);
+}
+
+static bool refuses(void *context, const struct raw_record *record)
+{
+	struct direct *direct = context;
+
+	if (LIST_EMPTY(&direct->extents))
+		return false;
+	if (breaks(direct, record)) {
+		atomic_fetch_add(&direct->refused, 1);
+		return true;
+	}
+	note_change(direct, record);
+	return false;
+}
+
+/* ---- turns: one thread at a time deals with a device ---- */
+
+/* NULL: it has no device. */
+static struct direct_extent *extent_take(struct direct *direct, uint32_t object)
+{
+	struct direct_extent *extent;
+
+	(void)pthread_mutex_lock(&direct->lock);
+	while ((extent = find_extent(direct, object)) && extent->busy)
+		(void)pthread_cond_wait(&direct->turn, &direct->lock);
+	if (extent)
+		extent->busy = true;
+	(void)pthread_mutex_unlock(&direct->lock);
+	return extent;
+}
+
+static void extent_give(struct direct *direct, struct direct_extent *extent)
+{
+	(void)pthread_mutex_lock(&direct->lock);
+	extent->busy = false;
+	(void)pthread_cond_broadcast(&direct->turn);
+	if (extent->due_ns)
+		(void)pthread_cond_signal(&direct->ask);
+	(void)pthread_mutex_unlock(&direct->lock);
+}
+
+/* Lock held. */
+static struct direct_hold *find_hold(const struct direct *direct,
+				     uint32_t object)
+{
+	struct direct_hold *hold;
+
+	LIST_FOREACH (hold, &direct->holds, in_direct)
+		if (hold->object == object)
+			return hold;
+	return NULL;
+}
+
+bool direct_is_held(struct direct *direct, uint32_t object)
+{
+	bool held;
+
+	(void)pthread_mutex_lock(&direct->lock);
+	held = find_hold(direct, object);
+	(void)pthread_mutex_unlock(&direct->lock);
+	return held;
+}
+
+/* ---- holds ---- */
+
+static int hold_add(struct direct *direct, uint32_t object, struct error *err)
+{
+	struct direct_hold *hold, *made = calloc(1, sizeof(*made));
+
+	if (!made)
+		return error_set(err, ENOMEM, "out of memory");
+	(void)pthread_mutex_lock(&direct->lock);
+	hold = find_hold(direct, object);
+	if (!hold) {
+		hold = made;
+		made = NULL;
+		hold->object = object;
+		LIST_INSERT_HEAD(&direct->holds, hold, in_direct);
+	}
+	hold->count++;
+	(void)pthread_mutex_unlock(&direct->lock);
+	free(made);
+	return 0;
+}
+
+/* Returns whether it was the last. */
+static bool hold_take(struct direct *direct, uint32_t object)
+{
+	struct direct_hold *hold;
+	bool last;
+
+	(void)pthread_mutex_lock(&direct->lock);
+	hold = find_hold(direct, object);
+	assert(hold && hold->count);
+	last = --hold->count == 0;
+	if (last)
+		LIST_REMOVE(hold, in_direct);
+	(void)pthread_mutex_unlock(&direct->lock);
+	if (last)
+		free(hold);
+	return last;
+}
+
+void direct_release(struct direct *direct, uint32_t object)
+{
+	struct direct_extent *extent;
+	struct error err;
+	bool tell = false;
+
+	if (!hold_take(direct, object))
+		return;
+	extent = extent_take(direct, object);
+	if (!extent)
+		return;
+	/* Unless another one has come in between. */
+	if (!direct_is_held(direct, object)) {
+		extent->frozen = false;
+		tell = extent->suspended &&
+		       direct_extent_resume(direct, extent, &err) < 0;
+	}
+	if (tell)
+		log_warning("pool %s: a device stays suspended, and is tried "
+			    "again: %s",
+			    direct->name, error_text(&err));
+	extent_changed(direct, extent, 1);
+	extent_give(direct, extent);
+}
+
+int direct_hold(struct direct *direct, uint32_t object, unsigned flags,
+		struct error *err)
+{
+	struct direct_extent *extent;
+	bool stay = flags & DIRECT_FREEZE;
+	int r = hold_add(direct, object, err);
+
+	if (r < 0)
+		return r;
+	extent = extent_take(direct, object);
+	if (!extent)
+		return 0;
+	r = direct_extent_withdraw(direct, extent, stay || extent->frozen,
+				   flags, err);
+	if (r == 0 && stay)
+		extent->frozen = true;
+	extent_give(direct, extent);
+	if (r < 0)
+		direct_release(direct, object);
+	return r;
+}
+
+int direct_refresh(struct direct *direct, uint32_t object, struct error *err)
+{
+	struct direct_extent *extent = extent_take(direct, object);
+	int r;
+
+	if (!extent)
+		return 0;
+	r = direct_extent_refresh(direct, extent, err);
+	extent_give(direct, extent);
+	return r;
+}
+
+struct direct_counts direct_count(struct direct *direct, uint32_t object)
+{
+	struct direct_counts counts = {.loads = direct->loads,
+				       .refused = direct->refused};
+	const struct direct_extent *extent;
+
+	(void)raw_store_lock(direct->store);
+	extent = find_extent(direct, object);
+	if (extent) {
+		counts.runs = extent->live.n;
+		counts.clusters = direct_runs_clusters(&extent->live);
+	}
+	raw_store_unlock(direct->store);
+	return counts;
+}
+
+/* ---- devices come and go ---- */
+
+static void extent_free(struct direct_extent *extent)
+{
+	extent->device->ops->close(extent->device);
+	direct_runs_done(&extent->live);
+	direct_runs_done(&extent->next);
+	free(extent);
+}
+
+/* Into the list, with the runs that its table has and the map agrees to. */
+static int extent_add(struct direct *direct, struct direct_extent *extent,
+		      struct direct_found *found, bool *ret_agrees,
+		      struct error *err)
+{
+	const struct raw_state *state = raw_store_lock(direct->store);
+	const struct raw_object *object = raw_state_object(state,
+							   extent->object);
+	int r = 0;
+
+	if (!object)
+		r = error_set(err, ENOENT, "the pool has no object %u",
+			      extent->object);
+	else if (find_extent(direct, extent->object))
+		r = error_set(err, EEXIST, "the extent has a direct device");
+	if (r == 0) {
+		*ret_agrees = !found->suspended &&
+			      direct_agrees(&state->alloc, &object->map,
+					    extent->device->clusters,
+					    &found->live);
+		if (*ret_agrees) {
+			extent->live = found->live;
+			found->live = (struct direct_runs){0};
+		}
+		(void)pthread_mutex_lock(&direct->lock);
+		LIST_INSERT_HEAD(&direct->extents, extent, in_direct);
+		(void)pthread_mutex_unlock(&direct->lock);
+	}
+	raw_store_unlock(direct->store);
+	return r;
+}
+
+static void extent_remove(struct direct *direct, struct direct_extent *extent)
+{
+	(void)raw_store_lock(direct->store);
+	(void)pthread_mutex_lock(&direct->lock);
+	LIST_REMOVE(extent, in_direct);
+	(void)pthread_cond_broadcast(&direct->turn);
+	(void)pthread_mutex_unlock(&direct->lock);
+	raw_store_unlock(direct->store);
+	extent_free(extent);
+}
+
+/* A table in use that is not to be, or a device that was left suspended. */
+static int extent_begin(struct direct *direct, struct direct_extent *extent,
+			const struct direct_found *found, bool agrees,
+			struct error *err)
+{
+	/* A table that was loaded and never used is out of date. */
+	if (agrees)
+		return extent->device->ops->clear(extent->device, err);
+	log_warning("pool %s: a device of object %u was left %s; it gets a "
+		    "table without direct runs",
+		    direct->name, extent->object,
+		    found->suspended ? "suspended" : "with an old table");
+	extent->suspended = found->suspended;
+	extent->unknown = true;
+	return direct_extent_withdraw(direct, extent, false, 0, err);
+}
+
+int direct_reject(struct direct_device *device, struct error *err)
+{
+	const struct direct_runs none = {0};
+	int r = device->ops->load(device, &none, err);
+
+	if (r == 0)
+		r = device->ops->suspend(device, 0, err);
+	if (r == 0)
+		r = device->ops->resume(device, err);
+	device->ops->close(device);
+	return r;
+}
+
+int direct_attach(struct direct *direct, uint32_t object,
+		  struct direct_device *device, struct error *err)
+{
+	struct direct_extent *extent = calloc(1, sizeof(*extent));
+	struct direct_found found = {0};
+	bool agrees = false;
+	int r;
+
+	if (!extent) {
+		device->ops->close(device);
+		return error_set(err, ENOMEM, "out of memory");
+	}
+	extent->object = object;
+	extent->device = device;
+	extent->busy = true;
+	r = device->ops->look(device, &found, err);
+	if (r == 0)
+		r = extent_add(direct, extent, &found, &agrees, err);
+	if (r < 0) {
+		direct_runs_done(&found.live);
+		extent_free(extent);
+		return r;
+	}
+	r = extent_begin(direct, extent, &found, agrees, err);
+	direct_runs_done(&found.live);
+	if (r < 0) {
+		extent_remove(direct, extent);
+		return r;
+	}
+	extent_changed(direct, extent, 1);
+	extent_give(direct, extent);
+	return 0;
+}
+
+int direct_detach(struct direct *direct, uint32_t object, struct error *err)
+{
+	struct direct_extent *extent = extent_take(direct, object);
+	int r;
+
+	if (!extent)
+		return 0;
+	r = direct_extent_withdraw(direct, extent, false, 0, err);
+	if (r < 0)
+		extent_give(direct, extent);
+	else
+		extent_remove(direct, extent);
+	return r;
+}
+
+/* ---- life ---- */
+
+static void direct_done(struct direct *direct)
+{
+	(void)pthread_cond_destroy(&direct->turn);
+	(void)pthread_cond_destroy(&direct->ask);
+	(void)pthread_mutex_destroy(&direct->lock);
+	free(direct);
+}
+
+int direct_new(const struct direct_options *options, struct direct **ret,
+	       struct error *err)
+{
+	struct direct *direct = calloc(1, sizeof(*direct));
+	int r;
+
+	if (!direct)
+		return error_set(err, ENOMEM, "out of memory");
+	direct->store = options->store;
+	direct->name = options->name;
+	direct->runs_max = options->runs_max;
+	direct->batch_ns = options->batch_ms * UINT64_C(1000000);
+	direct->batch_changes = options->batch_changes;
+	LIST_INIT(&direct->extents);
+	LIST_INIT(&direct->holds);
+	(void)pthread_mutex_init(&direct->lock, NULL);
+	(void)pthread_cond_init(&direct->turn, NULL);
+	(void)pthread_cond_init(&direct->ask, NULL);
+	r = pthread_create(&direct->loader, NULL, direct_loader_run, direct);
+	if (r) {
+		direct_done(direct);
+		return error_set(err, r, "start a loader of tables: %s",
+				 strerror(r));
+	}
+	raw_store_guard(direct->store, refuses, direct);
+	*ret = direct;
+	return 0;
+}
+
+void direct_free(struct direct *direct)
+{
+	struct direct_extent *extent;
+
+	if (!direct)
+		return;
+	(void)pthread_mutex_lock(&direct->lock);
+	direct->stopping = true;
+	(void)pthread_cond_signal(&direct->ask);
+	(void)pthread_mutex_unlock(&direct->lock);
+	(void)pthread_join(direct->loader, NULL);
+	raw_store_guard(direct->store, NULL, NULL);
+	while ((extent = LIST_FIRST(&direct->extents))) {
+		LIST_REMOVE(extent, in_direct);
+		extent_free(extent);
+	}
+	assert(LIST_EMPTY(&direct->holds));
+	direct_done(direct);
+}

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A device of device mapper over an extent, as blockd/direct/direct.h uses it.
+ * Its table maps runs of clusters straight to the pool's medium. The rest goes
+ * to the slow device: the extent's block device as it is without direct runs.
+ *
+ * Calls block, for as long as requests in flight take. Those requests may need
+ * blockd. So no call is made by a thread that serves requests, nor under a lock
+ * that one takes. Each call has a limit of its own, and fails
+ * with -ETIMEDOUT.
+ */
+#ifndef BLOCKD_DIRECT_DEVICE_H
+#define BLOCKD_DIRECT_DEVICE_H
+
+#include "base/error.h"
+#include "blockd/direct/direct_runs.h"
+
+struct direct_device;
+
+/* How a device is found: after a blockd was killed it is as it was left. */
+struct direct_found {
+	struct direct_runs live; /* of the table in use */
+	bool suspended;          /* requests wait */
+};
+
+enum direct_suspend {
+	DIRECT_FREEZE = 1 << 0, /* first the file system that is on it */
+};
+
+struct direct_device_ops {
+	/* Load a table, for the next resume. It replaces one that waits. */
+	int (*load)(struct direct_device *device,
+		    const struct direct_runs *runs, struct error *err);
+	/* Forget the table that waits for a resume; without one: nothing. */
+	int (*clear)(struct direct_device *device, struct error *err);
+	/*
+	 * Let no request begin, and wait until those in flight have ended. On
+	 * failure requests begin as before. @flags: enum direct_suspend.
+	 */
+	int (*suspend)(struct direct_device *device, unsigned flags,
+		       struct error *err);
+	/*
+	 * Put the loaded table, if there is one, in place of the one in use.
+	 * Let requests begin. On failure the device is as it was.
+	 */
+	int (*resume)(struct direct_device *device, struct error *err);
+	/* @ret: the caller's, to be emptied by direct_runs_done(). */
+	int (*look)(struct direct_device *device, struct direct_found *ret,
+		    struct error *err);
+	/* Free what is in memory; the device stays as it is. */
+	void (*close)(struct direct_device *device);
+};
+
+struct direct_device {
+	const struct direct_device_ops *ops;
+	uint64_t clusters; /* whole ones of the extent that it covers */
+};
+
+/* Device mapper, or what stands in for it in tests. */
+struct direct_system {
+	/*
+	 * Tell of each device that has or may have direct access to the medium
+	 * of a pool, with the id of its extent. @visit takes the device. An
+	 * error: they can't be known, so no map may be changed.
+	 */
+	int (*each)(struct direct_system *system, const char *pool_id,
+		    void (*visit)(void *context, const char *extent_id,
+				  struct direct_device *device),
+		    void *context, struct error *err);
+};
+
+/* Set before the first pool is opened; NULL, as at the start: there is none. */
+void direct_system_set(struct direct_system *system);
+struct direct_system *direct_system(void);
+
+#endif

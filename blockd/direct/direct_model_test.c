@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The model of blockd/raw/pool_raw_model_test.c, of extents that have devices
+ * with direct runs: requests go straight to the medium where a table says so.
+ * Devices come and go, tables are loaded, calls of the loader fail, and a kill
+ * comes at any of its steps. After each step the invariant of
+ * blockd/direct/direct.h is checked.
+ *
+ * SEED=N is the first seed, SEEDS=N how many follow each other, STEPS=N how
+ * long each run is.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "blockd/testkit/direct_kit.h"
+
+static struct direct_kit kit;
+static uint64_t adopted;
+
+static void kind_make(struct run *run)
+{
+	model_raw.make(run);
+	direct_kit_init(&kit, run->path);
+	adopted = 0;
+}
+
+static int kind_open(struct run *run)
+{
+	struct direct_kit_device *device;
+
+	kit.dead = false;
+	kit.fails_in = 0;
+	LIST_FOREACH (device, &kit.devices, in_kit)
+		adopted += device->live.n && !device->suspended;
+	return model_raw.open(run);
+}
+
+static void check_invariant(struct run *run)
+{
+	const char *wrong = direct_kit_wrong(&kit, run);
+
+	if (wrong)
+		fail_msg("seed %u, step %u: %s", run->seed, run->step, wrong);
+}
+
+static void kind_verify(struct run *run)
+{
+	model_raw.verify(run);
+	check_invariant(run);
+}
+
+/* No call of the loader has an effect any more, so that it ends here. */
+static void kind_kill(struct run *run)
+{
+	kit.dead = true;
+	model_raw.kill(run);
+}
+
+static void kind_remove(struct run *run)
+{
+	direct_kit_done(&kit);
+	model_raw.remove(run);
+}
+
+static const struct model_kind model_direct = {
+	.exact = true,
+	.make = kind_make,
+	.open = kind_open,
+	.verify = kind_verify,
+	.kill = kind_kill,
+	.remove = kind_remove,
+};
+
+static void refresh(struct run *run, struct object *object)
+{
+	struct direct *direct = pool_raw_of(run->pool)->direct;
+	uint32_t id = pool_raw_find(pool_raw_of(run->pool), object->record.name,
+				    NULL);
+	bool may_fail = model_below(run, 4) == 0;
+	int r;
+
+	if (may_fail)
+		kit.fails_in = 1 + model_below(run, 4);
+	r = direct_refresh(direct, id, &run->err);
+	CHECK(run, r == 0 || may_fail);
+	kit.fails_in = 0;
+	/* A device that was left suspended would have the next request wait. */
+	if (r < 0)
+		MUST(run, direct_refresh(direct, id, &run->err));
+}
+
+/* Devices of extents that are gone. */
+static void remove_devices(struct run *run)
+{
+	struct direct_kit_device *device = LIST_FIRST(&kit.devices), *next;
+
+	for (; device; device = next) {
+		bool there = false;
+
+		next = LIST_NEXT(device, in_kit);
+		for (size_t i = 0; i < OBJECTS; i++)
+			there = there || strcmp(run->objects[i].record.id,
+						device->extent_id) == 0;
+		/* Some were deleted in part only: the next load does the rest.
+		 */
+		if (!there && !device->live.n && !device->waits)
+			direct_kit_remove(device);
+	}
+}
+
+static void before(struct run *run)
+{
+	struct object *object = model_any(run, true);
+	struct direct_kit_device *device;
+
+	remove_devices(run);
+	if (!object)
+		return;
+	device = direct_kit_find(&kit, object);
+	if (!device && model_below(run, 2))
+		(void)direct_kit_attach(&kit, run, object);
+	else if (device && model_below(run, 20) == 0)
+		direct_kit_detach(device, run, object);
+	else if (device && model_below(run, 2))
+		refresh(run, object);
+}
+
+static void after(struct run *run)
+{
+	CHECK(run,
+	      direct_count(pool_raw_of(run->pool)->direct, 0).refused == 0);
+	check_invariant(run);
+	model_check_sharing(run);
+}
+
+static bool met(const struct run *run)
+{
+	print_message("%lu direct writes, %lu tables taken over: ",
+		      (unsigned long)kit.direct_writes, (unsigned long)adopted);
+	return run->shared && kit.direct_writes && kit.direct_reads && adopted;
+}
+
+static void does_as_a_model_says(void **unused)
+{
+	(void)unused;
+	model_seeds_run(&(struct model_seeds){.kind = &model_direct,
+					      .steps = 2000,
+					      .before = before,
+					      .after = after,
+					      .met = met});
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(does_as_a_model_says),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

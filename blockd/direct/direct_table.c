@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Tables of one device: chosen, loaded, taken away. What a table has is asked
+ * about before it is loaded, and until it is not in use any more.
+ */
+#include <errno.h>
+
+#include "base/log.h"
+#include "blockd/direct/direct_internal.h"
+
+static void set_runs(struct direct *direct, struct direct_runs *runs,
+		     struct direct_runs to)
+{
+	struct direct_runs had;
+
+	(void)raw_store_lock(direct->store);
+	had = *runs;
+	*runs = to;
+	raw_store_unlock(direct->store);
+	direct_runs_done(&had);
+}
+
+int direct_extent_resume(struct direct *direct, struct direct_extent *extent,
+			 struct error *err)
+{
+	struct direct_device *device = extent->device;
+	struct direct_runs next;
+	int r = device->ops->resume(device, err);
+
+	if (r < 0)
+		return r;
+	extent->suspended = false;
+	extent->unknown = false;
+	if (!extent->next_waits)
+		return 0;
+	extent->next_waits = false;
+	next = extent->next;
+	(void)raw_store_lock(direct->store);
+	extent->next = (struct direct_runs){0};
+	direct_runs_done(&extent->live);
+	extent->live = next;
+	raw_store_unlock(direct->store);
+	return 0;
+}
+
+/* Forget the table that was loaded: the one in use stays. */
+static void extent_forget(struct direct *direct, struct direct_extent *extent)
+{
+	struct error err;
+
+	/* If it is still there, its clusters have to be asked about. */
+	if (extent->device->ops->clear(extent->device, &err) < 0) {
+		log_warning("pool %s: a table that was loaded stays: %s",
+			    direct->name, error_text(&err));
+		return;
+	}
+	extent->next_waits = false;
+	set_runs(direct, &extent->next, (struct direct_runs){0});
+}
+
+/*
+ * Load the table for the next resume, and suspend. A table that waited is
+ * replaced, and not asked about any more. On failure the table in use stays.
+ *
+ * @runs  asked about already
+ */
+static int extent_load(struct direct *direct, struct direct_extent *extent,
+		       const struct direct_runs *runs, unsigned flags,
+		       struct error *err)
+{
+	struct direct_device *device = extent->device;
+	int r = device->ops->load(device, runs, err);
+
+	atomic_fetch_add(&direct->loads, 1);
+	if (r == 0) {
+		extent->next_waits = true;
+		if (runs != &extent->next)
+			set_runs(direct, &extent->next,
+				 (struct direct_runs){0});
+		if (!extent->suspended)
+			r = device->ops->suspend(device, flags, err);
+		if (r == 0)
+			extent->suspended = true;
+	}
+	if (r < 0 && !extent->suspended)
+		extent_forget(direct, extent);
+	return r;
+}
+
+int direct_extent_withdraw(struct direct *direct, struct direct_extent *extent,
+			   bool stay, unsigned flags, struct error *err)
+{
+	const struct direct_runs none = {0};
+	int r;
+
+	if (!extent->unknown && !extent->live.n && !extent->next.n &&
+	    extent->suspended == stay)
+		return 0;
+	r = extent_load(direct, extent, &none, flags, err);
+	if (r < 0)
+		return r;
+	/* Nothing is in flight, and a resume brings a table without runs. */
+	set_runs(direct, &extent->live, (struct direct_runs){0});
+	return stay ? 0 : direct_extent_resume(direct, extent, err);
+}
+
+static int direct_commit(struct direct *direct, struct error *err)
+{
+	return raw_store_pending(direct->store)
+		       ? raw_store_commit(direct->store,
+					  raw_store_newest(direct->store), err)
+		       : 0;
+}
+
+/* Choose, and have it asked about from that moment on. 1: nothing new. */
+static int extent_choose(struct direct *direct, struct direct_extent *extent,
+			 struct error *err)
+{
+	const struct raw_state *state = raw_store_lock(direct->store);
+	const struct raw_object *object = raw_state_object(state,
+							   extent->object);
+	struct direct_runs runs = {0};
+	int r = object ? direct_choose(&state->alloc, &object->map,
+				       extent->device->clusters,
+				       direct->runs_max, &runs)
+		       : 0;
+
+	if (r == 0 && direct_runs_same(&runs, &extent->live))
+		r = 1;
+	else if (r == 0)
+		extent->next = runs;
+	raw_store_unlock(direct->store);
+	if (r != 0)
+		direct_runs_done(&runs);
+	return r < 0 ? error_set(err, -r, "out of memory") : r;
+}
+
+int direct_extent_refresh(struct direct *direct, struct direct_extent *extent,
+			  struct error *err)
+{
+	int r = 0;
+
+	if (extent->suspended)
+		return extent->frozen
+			       ? 0
+			       : direct_extent_resume(direct, extent, err);
+	if (extent->next.n)
+		extent_forget(direct, extent);
+	if (extent->next.n || direct_is_held(direct, extent->object))
+		return 0;
+	/* What others gave up is its own alone when that is durable. */
+	r = direct_commit(direct, err);
+	if (r == 0)
+		r = extent_choose(direct, extent, err);
+	if (r != 0)
+		return r < 0 ? r : 0;
+	/* The map first: what is written from then on has to be found. */
+	r = direct_commit(direct, err);
+	if (r < 0) {
+		set_runs(direct, &extent->next, (struct direct_runs){0});
+		return r;
+	}
+	r = extent_load(direct, extent, &extent->next, 0, err);
+	return r < 0 ? r : direct_extent_resume(direct, extent, err);
+}

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Direct runs of a pool's extents: devices by name, and holds for changes. */
+#include <errno.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "blockd/raw/pool_raw_internal.h"
+
+/* A table of so many runs costs a flush no more than one, from Linux 6.11 on.
+ */
+#define RUNS_MAX      4096u
+#define BATCH_MS      200u
+#define BATCH_CHANGES 256u
+
+/* 0: there is none. */
+static uint32_t find_by_id(struct pool_raw *raw, const char *extent_id)
+{
+	const struct raw_state *state = raw_store_lock(raw->store);
+	uint32_t id = 0;
+
+	for (uint32_t i = 1; !id && i <= state->n_slots; i++) {
+		const struct raw_object *object = raw_state_object(state, i);
+		struct extent_record record;
+
+		if (!object || !strstr(object->text, extent_id) ||
+		    pool_raw_record(object, &record, NULL) < 0)
+			continue;
+		if (strcmp(record.id, extent_id) == 0)
+			id = i;
+		extent_record_done(&record);
+	}
+	raw_store_unlock(raw->store);
+	return id;
+}
+
+struct adoption {
+	struct pool_raw *raw;
+	int result;
+	struct error *err;
+};
+
+static void adopt_device(void *context, const char *extent_id,
+			 struct direct_device *device)
+{
+	struct adoption *adoption = context;
+	struct pool_raw *raw = adoption->raw;
+	struct error err = {0};
+	uint32_t id = find_by_id(raw, extent_id);
+	int r = id ? direct_attach(raw->direct, id, device, &err)
+		   : direct_reject(device, &err);
+
+	if (r == 0 && id)
+		log_info("pool %s: extent %s goes on with direct runs",
+			 raw->pool.record.name, extent_id);
+	else if (r < 0 && adoption->result == 0)
+		adoption->result = error_set(adoption->err, -r,
+					     "the device of extent %s: %s",
+					     extent_id, error_text(&err));
+}
+
+int pool_raw_direct_begin(struct pool_raw *raw, struct error *err)
+{
+	const struct direct_options options = {
+		.store = raw->store,
+		.name = raw->pool.record.name,
+		.runs_max = RUNS_MAX,
+		.batch_ms = BATCH_MS,
+		.batch_changes = BATCH_CHANGES,
+	};
+	struct adoption adoption = {.raw = raw, .err = err};
+	struct direct_system *system = direct_system();
+	int r;
+
+	if (!system)
+		return 0;
+	r = direct_new(&options, &raw->direct, err);
+	if (r == 0)
+		r = system->each(system, raw->pool.record.id, adopt_device,
+				 &adoption, err);
+	return r < 0 ? r : adoption.result;
+}
+
+int pool_raw_direct_attach(struct pool *pool, const char *name,
+			   struct direct_device *device, struct error *err)
+{
+	struct pool_raw *raw = pool_raw_of(pool);
+	uint32_t id = 0;
+	int r = raw->direct ? pool_raw_need(raw, name, &id, NULL, err)
+			    : error_set(err, EOPNOTSUPP,
+					"there is no device mapper");
+
+	if (r == 0)
+		return direct_attach(raw->direct, id, device, err);
+	device->ops->close(device);
+	return r;
+}
+
+int pool_raw_direct_detach(struct pool *pool, const char *name,
+			   struct error *err)
+{
+	struct pool_raw *raw = pool_raw_of(pool);
+	uint32_t id = pool_raw_find(raw, name, NULL);
+
+	return id && raw->direct ? direct_detach(raw->direct, id, err) : 0;
+}
+
+int pool_raw_direct_hold(struct pool_raw *raw, uint32_t id, struct error *err)
+{
+	return raw->direct ? direct_hold(raw->direct, id, 0, err) : 0;
+}
+
+void pool_raw_direct_release(struct pool_raw *raw, uint32_t id)
+{
+	if (raw->direct)
+		direct_release(raw->direct, id);
+}
