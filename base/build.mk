@@ -17,3 +17,4 @@ $(eval $(call library,dm,\
 $(eval $(call program,trib-dm,base/dm/mapper_main.c,dm base))
 $(eval $(call unit_test,base/dm/mapper_table_test,dm base))
 $(eval $(call unit_test,base/dm/mapper_test,dm base,base/testkit/mapper_stand.c))
+$(eval $(call fuzzer,base/dm/mapper_table_fuzz,base/dm/mapper_table.c base/error.c))

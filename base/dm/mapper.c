@@ -17,7 +17,7 @@ static bool text_ok(const char *text)
 	return length && !text[length] && length < MAPPER_NAME_MAX;
 }
 
-static int check_uuid(const char *uuid, struct error *err)
+int mapper_check_uuid(const char *uuid, struct error *err)
 {
 	size_t length = strlen(MAPPER_UUID_PREFIX);
 
@@ -39,7 +39,7 @@ int mapper_create(struct mapper *m, const char *name, const char *uuid,
 		  const struct mapper_table *table, unsigned flags,
 		  int limit_ms, struct error *err)
 {
-	int r = check_uuid(uuid, err);
+	int r = mapper_check_uuid(uuid, err);
 
 	if (r < 0)
 		return r;
@@ -57,7 +57,7 @@ int mapper_load(struct mapper *m, const char *uuid,
 		const struct mapper_table *table, unsigned flags, int limit_ms,
 		struct error *err)
 {
-	int r = check_uuid(uuid, err);
+	int r = mapper_check_uuid(uuid, err);
 
 	if (r < 0)
 		return r;
@@ -69,7 +69,7 @@ int mapper_load(struct mapper *m, const char *uuid,
 int mapper_suspend(struct mapper *m, const char *uuid, unsigned flags,
 		   int limit_ms, struct error *err)
 {
-	int r = check_uuid(uuid, err);
+	int r = mapper_check_uuid(uuid, err);
 
 	return r ? r : m->ops->suspend(m, uuid, flags, limit_ms, err);
 }
@@ -77,7 +77,7 @@ int mapper_suspend(struct mapper *m, const char *uuid, unsigned flags,
 int mapper_resume(struct mapper *m, const char *uuid, unsigned flags,
 		  int limit_ms, struct error *err)
 {
-	int r = check_uuid(uuid, err);
+	int r = mapper_check_uuid(uuid, err);
 
 	return r ? r : m->ops->resume(m, uuid, flags, limit_ms, err);
 }
@@ -85,7 +85,7 @@ int mapper_resume(struct mapper *m, const char *uuid, unsigned flags,
 int mapper_clear(struct mapper *m, const char *uuid, int limit_ms,
 		 struct error *err)
 {
-	int r = check_uuid(uuid, err);
+	int r = mapper_check_uuid(uuid, err);
 
 	return r ? r : m->ops->clear(m, uuid, limit_ms, err);
 }
@@ -93,7 +93,7 @@ int mapper_clear(struct mapper *m, const char *uuid, int limit_ms,
 int mapper_remove(struct mapper *m, const char *uuid, unsigned flags,
 		  int limit_ms, struct error *err)
 {
-	int r = check_uuid(uuid, err);
+	int r = mapper_check_uuid(uuid, err);
 
 	return r ? r : m->ops->remove(m, uuid, flags, limit_ms, err);
 }

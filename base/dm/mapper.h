@@ -81,6 +81,9 @@ struct mapper {
 	const struct mapper_ops *ops;
 };
 
+/* 0, or -EPERM: no UUID of ours, so no call changes its device. */
+int mapper_check_uuid(const char *uuid, struct error *err);
+
 /* The kernel's. */
 extern struct mapper mapper_kernel;
 

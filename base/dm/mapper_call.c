@@ -384,12 +384,17 @@ static int run_change(const struct mapper_change_request *q, int type,
 	return 0;
 }
 
+/* By name, or the library would leave the node. */
 static int remove_once(const char *uuid, bool deferred)
 {
-	auto_task struct dm_task *task = task_of(DM_DEVICE_REMOVE, uuid);
-	int r;
+	auto_task struct dm_task *task = task_of(DM_DEVICE_REMOVE, NULL);
+	struct mapper_device device;
+	int r = get(uuid, NULL, &device);
 
-	if (!task || (deferred && !dm_task_deferred_remove(task)))
+	if (r < 0)
+		return r == -ENOENT ? 0 : r;
+	if (!task || !dm_task_set_name(task, device.name) ||
+	    (deferred && !dm_task_deferred_remove(task)))
 		return -ENOMEM;
 	r = task_run(task);
 	dm_task_update_nodes();
@@ -429,8 +434,10 @@ static int change(const struct mapper_change_request *q, struct error *err)
 int mapper_call_change(const struct mapper_change_request *request,
 		       struct error *err)
 {
-	int r;
+	int r = mapper_check_uuid(request->uuid, err);
 
+	if (r < 0)
+		return r;
 	library_begin();
 	r = change(request, err);
 	library_end();

@@ -15,6 +15,7 @@
 #include <cmocka.h>
 
 #include "base/cleanup.h"
+#include "base/dm/mapper_call.h"
 #include "base/testkit/mapper_stand.h"
 
 #define MIB   (UINT64_C(1) << 20)
@@ -250,6 +251,13 @@ static void others_devices_are_left_alone(void **state)
 		assert_int_equal(mapper_resume(m, u, 0, LONG, NULL), -EPERM);
 		assert_int_equal(mapper_clear(m, u, LONG, NULL), -EPERM);
 		assert_int_equal(mapper_remove(m, u, 0, LONG, NULL), -EPERM);
+		for (unsigned c = 0; c < MAPPER_CHANGES; c++) {
+			struct mapper_change_request q = {
+				.change = c, .name = "x", .uuid = u};
+
+			/* trib-dm, called by a person */
+			assert_int_equal(mapper_call_change(&q, NULL), -EPERM);
+		}
 	}
 	make_device(bed);
 	/* a name that is taken */
