@@ -20,12 +20,12 @@ BLOCKD_STORE := blockd/pool/record_text.c blockd/pool/extent_record.c blockd/poo
   blockd/local/loopdev_users.c blockd/local/local_ask.c blockd/local/local_answer.c
 
 BLOCKD_STORE += blockd/direct/direct.c blockd/direct/direct_choose.c blockd/direct/direct_runs.c \
-  blockd/direct/direct_table.c blockd/direct/direct_loader.c \
+  blockd/direct/direct_table.c blockd/direct/direct_loader.c blockd/direct/direct_mapper.c \
   blockd/raw/pool_raw_direct.c
 BLOCKD_STORE += blockd/raw/pool_raw_copy.c blockd/raw/pool_raw_ranges.c \
   blockd/raw/pool_raw_sharing.c blockd/raw/pool_raw_thick.c
 
-$(eval $(call library,blockd,$(BLOCKD_STORE),blkid,target base))
+$(eval $(call library,blockd,$(BLOCKD_STORE),blkid,target dm base))
 $(eval $(call program,blockd,\
   blockd/api/main.c blockd/api/config.c blockd/api/service.c blockd/api/service_reply.c \
   blockd/api/service_snapshot.c blockd/api/service_stats.c blockd/api/metrics.c \
@@ -70,6 +70,7 @@ $(eval $(call unit_test,blockd/raw/dev/raw_dev_test,blockd,blockd/testkit/raw_de
 $(eval $(call unit_test,blockd/raw/dev/raw_partial_test,blockd,blockd/testkit/raw_dev_kit.c))
 $(eval $(call unit_test,blockd/raw/store/raw_check_load_test,blockd,blockd/testkit/raw_dev_kit.c))
 $(eval $(call unit_test,blockd/direct/direct_runs_test,blockd))
+$(eval $(call unit_test,blockd/direct/direct_mapper_test,blockd dm base,base/testkit/mapper_stand.c))
 $(eval $(call unit_test,blockd/direct/direct_test,blockd,blockd/testkit/direct_kit.c \
   blockd/testkit/model_kit.c blockd/testkit/model_seeds.c blockd/testkit/model_steps.c blockd/testkit/model_raw.c))
 $(eval $(call unit_test,blockd/direct/direct_model_test,blockd,blockd/testkit/direct_kit.c \

@@ -302,7 +302,7 @@ static int extent_add(struct direct *direct, struct direct_extent *extent,
 	else if (find_extent(direct, extent->object))
 		r = error_set(err, EEXIST, "the extent has a direct device");
 	if (r == 0) {
-		*ret_agrees = !found->suspended &&
+		*ret_agrees = !found->suspended && !found->strange &&
 			      direct_agrees(&state->alloc, &object->map,
 					    extent->device->clusters,
 					    &found->live);

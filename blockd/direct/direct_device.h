@@ -12,6 +12,8 @@
 #ifndef BLOCKD_DIRECT_DEVICE_H
 #define BLOCKD_DIRECT_DEVICE_H
 
+#include <sys/types.h>
+
 #include "base/error.h"
 #include "blockd/direct/direct_runs.h"
 
@@ -21,6 +23,7 @@ struct direct_device;
 struct direct_found {
 	struct direct_runs live; /* of the table in use */
 	bool suspended;          /* requests wait */
+	bool strange;            /* that table is not one of runs: no @live */
 };
 
 enum direct_suspend {
@@ -56,6 +59,14 @@ struct direct_device {
 	uint64_t clusters; /* whole ones of the extent that it covers */
 };
 
+/* The medium of a pool, as tables have it. */
+struct direct_medium {
+	const char *pool_id;
+	dev_t device;        /* 0: it is a file */
+	uint64_t data_start; /* bytes, where cluster 0 is */
+	unsigned shift;      /* of a cluster's size */
+};
+
 /* Device mapper, or what stands in for it in tests. */
 struct direct_system {
 	/*
@@ -63,7 +74,8 @@ struct direct_system {
 	 * of a pool, with the id of its extent. @visit takes the device. An
 	 * error: they can't be known, so no map may be changed.
 	 */
-	int (*each)(struct direct_system *system, const char *pool_id,
+	int (*each)(struct direct_system *system,
+		    const struct direct_medium *medium,
 		    void (*visit)(void *context, const char *extent_id,
 				  struct direct_device *device),
 		    void *context, struct error *err);

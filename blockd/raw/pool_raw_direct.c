@@ -2,6 +2,7 @@
 /* Direct runs of a pool's extents: devices by name, and holds for changes. */
 #include <errno.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/log.h"
 #include "blockd/raw/pool_raw_internal.h"
@@ -67,16 +68,24 @@ int pool_raw_direct_begin(struct pool_raw *raw, struct error *err)
 		.batch_ms = BATCH_MS,
 		.batch_changes = BATCH_CHANGES,
 	};
+	const struct raw_super *super = raw_store_super(raw->store);
+	struct direct_medium medium = {
+		.pool_id = raw->pool.record.id,
+		.data_start = super->data_start,
+		.shift = super->cluster_shift,
+	};
 	struct adoption adoption = {.raw = raw, .err = err};
 	struct direct_system *system = direct_system();
+	struct stat st;
 	int r;
 
 	if (!system)
 		return 0;
+	if (fstat(raw->fd, &st) == 0 && S_ISBLK(st.st_mode))
+		medium.device = st.st_rdev;
 	r = direct_new(&options, &raw->direct, err);
 	if (r == 0)
-		r = system->each(system, raw->pool.record.id, adopt_device,
-				 &adoption, err);
+		r = system->each(system, &medium, adopt_device, &adoption, err);
 	return r < 0 ? r : adoption.result;
 }
 

@@ -152,7 +152,8 @@ static struct direct_device *handle_new(struct direct_kit_device *device)
 	return &handle->device;
 }
 
-static int kit_each(struct direct_system *system, const char *pool_id,
+static int kit_each(struct direct_system *system,
+		    const struct direct_medium *medium,
 		    void (*visit)(void *context, const char *extent_id,
 				  struct direct_device *device),
 		    void *context, struct error *err)
@@ -162,7 +163,7 @@ static int kit_each(struct direct_system *system, const char *pool_id,
 	struct direct_kit_device *device;
 
 	(void)err;
-	assert_string_equal(pool_id, POOL_ID);
+	assert_string_equal(medium->pool_id, POOL_ID);
 	LIST_FOREACH (device, &kit->devices, in_kit)
 		visit(context, device->extent_id, handle_new(device));
 	return 0;

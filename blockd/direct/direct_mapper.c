@@ -1,0 +1,471 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "blockd/direct/direct_mapper.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/sysmacros.h>
+
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/uuid_name.h"
+
+#define NOTE_MAX 512 /* bytes */
+
+struct direct_mapper {
+	struct direct_system system;
+	struct mapper *mapper;
+	char *folder; /* owned */
+};
+
+struct mapped {
+	struct direct_device device;
+	struct mapper *mapper;
+	struct direct_medium medium;
+	char uuid[MAPPER_NAME_MAX];
+	dev_t slow;
+	uint64_t size;
+	unsigned flags; /* enum mapper_flags: MAPPER_READ_ONLY */
+};
+
+/* What a note says. */
+struct note {
+	char pool_id[UUID_TEXT_SIZE], extent_id[UUID_TEXT_SIZE];
+	dev_t slow;
+	uint64_t size; /* bytes */
+	bool read_only;
+};
+
+/* ---- tables ---- */
+
+static uint64_t cluster_of(const struct direct_medium *medium)
+{
+	return UINT64_C(1) << medium->shift;
+}
+
+static int add_slow(struct mapper_table *table, dev_t slow, uint64_t from,
+		    uint64_t end)
+{
+	return end > from
+		       ? mapper_table_add_linear(table, end - from, slow, from)
+		       : 0;
+}
+
+int direct_mapper_encode(const struct direct_medium *medium, dev_t slow,
+			 uint64_t size, const struct direct_runs *runs,
+			 struct mapper_table *ret)
+{
+	uint64_t at = 0;
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < runs->n; i++) {
+		const struct direct_run *run = &runs->items[i];
+		const uint64_t start = run->logical << medium->shift;
+		const uint64_t length = (uint64_t)run->count << medium->shift;
+
+		r = add_slow(ret, slow, at, start);
+		if (r == 0)
+			r = mapper_table_add_linear(
+				ret, length, medium->device,
+				medium->data_start + ((uint64_t)run->physical
+						      << medium->shift));
+		at = start + length;
+	}
+	if (r == 0)
+		r = add_slow(ret, slow, at, size);
+	if (r < 0)
+		mapper_table_done(ret);
+	return r;
+}
+
+/* -EBADMSG: it is none that was made of whole clusters of the medium. */
+static int decode_run(const struct direct_medium *medium,
+		      const struct mapper_segment *segment,
+		      struct direct_run *ret)
+{
+	const uint64_t cluster = cluster_of(medium);
+	const uint64_t from = segment->place.offset;
+
+	if (from < medium->data_start ||
+	    (from - medium->data_start) % cluster || segment->start % cluster ||
+	    segment->length % cluster ||
+	    (from - medium->data_start) >> medium->shift > UINT32_MAX ||
+	    segment->length >> medium->shift > UINT32_MAX)
+		return -EBADMSG;
+	*ret = (struct direct_run){
+		.logical = segment->start >> medium->shift,
+		.physical = (uint32_t)((from - medium->data_start) >>
+				       medium->shift),
+		.count = (uint32_t)(segment->length >> medium->shift),
+	};
+	return 0;
+}
+
+int direct_mapper_decode(const struct direct_medium *medium, dev_t slow,
+			 const struct mapper_table *table,
+			 struct direct_runs *ret)
+{
+	struct direct_runs runs = {0};
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < table->count; i++) {
+		const struct mapper_segment *segment = &table->segments[i];
+		struct direct_run run;
+
+		if (segment->kind != MAPPER_LINEAR)
+			r = -EBADMSG;
+		else if (segment->place.device == slow)
+			r = segment->place.offset == segment->start ? 0
+								    : -EBADMSG;
+		else if (segment->place.device != medium->device)
+			r = -EBADMSG;
+		else if ((r = decode_run(medium, segment, &run)) == 0)
+			r = direct_runs_add(&runs, &run);
+	}
+	if (r < 0)
+		direct_runs_done(&runs);
+	else
+		*ret = runs;
+	return r;
+}
+
+/* ---- a device ---- */
+
+static struct mapped *mapped_of(struct direct_device *device)
+{
+	return container_of(device, struct mapped, device);
+}
+
+static int mapped_load(struct direct_device *device,
+		       const struct direct_runs *runs, struct error *err)
+{
+	const struct mapped *mapped = mapped_of(device);
+	auto_cleanup(mapper_table_done) struct mapper_table table = {
+		.count = 0};
+	int r = direct_mapper_encode(&mapped->medium, mapped->slow,
+				     mapped->size, runs, &table);
+
+	if (r < 0)
+		return error_set(err, -r, "make a table of %zu runs: %s",
+				 runs->n, strerror(-r));
+	return mapper_load(mapped->mapper, mapped->uuid, &table, mapped->flags,
+			   MAPPER_LIMIT_MS, err);
+}
+
+static int mapped_clear(struct direct_device *device, struct error *err)
+{
+	const struct mapped *mapped = mapped_of(device);
+
+	return mapper_clear(mapped->mapper, mapped->uuid, MAPPER_LIMIT_MS, err);
+}
+
+static int mapped_suspend(struct direct_device *device, unsigned flags,
+			  struct error *err)
+{
+	const struct mapped *mapped = mapped_of(device);
+
+	return mapper_suspend(mapped->mapper, mapped->uuid,
+			      flags & DIRECT_FREEZE ? 0 : MAPPER_NO_FLUSH,
+			      MAPPER_LIMIT_MS, err);
+}
+
+static int mapped_resume(struct direct_device *device, struct error *err)
+{
+	const struct mapped *mapped = mapped_of(device);
+
+	return mapper_resume(mapped->mapper, mapped->uuid, MAPPER_NO_FLUSH,
+			     MAPPER_LIMIT_MS, err);
+}
+
+static int mapped_look(struct direct_device *device, struct direct_found *ret,
+		       struct error *err)
+{
+	const struct mapped *mapped = mapped_of(device);
+	auto_cleanup(mapper_table_done) struct mapper_table table = {
+		.count = 0};
+	struct mapper_device found;
+	int r = mapper_get(mapped->mapper, mapped->uuid, &found, err);
+
+	if (r == 0)
+		r = mapper_read(mapped->mapper, mapped->uuid, false, &table,
+				err);
+	if (r < 0)
+		return r;
+	if (mapper_table_is_error(&table))
+		return error_set(err, ESTALE, "device '%s' is fenced",
+				 found.name);
+	ret->suspended = found.suspended;
+	r = direct_mapper_decode(&mapped->medium, mapped->slow, &table,
+				 &ret->live);
+	ret->strange = r == -EBADMSG;
+	return r == -EBADMSG ? 0 : r;
+}
+
+static void mapped_close(struct direct_device *device)
+{
+	free(mapped_of(device));
+}
+
+static const struct direct_device_ops mapped_ops = {
+	.load = mapped_load,
+	.clear = mapped_clear,
+	.suspend = mapped_suspend,
+	.resume = mapped_resume,
+	.look = mapped_look,
+	.close = mapped_close,
+};
+
+static struct direct_device *mapped_new(struct direct_mapper *system,
+					const struct direct_medium *medium,
+					const char *uuid,
+					const struct note *note,
+					struct error *err)
+{
+	struct mapped *mapped = calloc(1, sizeof(*mapped));
+
+	if (!mapped) {
+		(void)error_set(err, ENOMEM, "out of memory");
+		return NULL;
+	}
+	mapped->device.ops = &mapped_ops;
+	mapped->device.clusters = note->size >> medium->shift;
+	mapped->mapper = system->mapper;
+	mapped->medium = *medium;
+	mapped->slow = note->slow;
+	mapped->size = note->size;
+	mapped->flags = note->read_only ? MAPPER_READ_ONLY : 0;
+	(void)snprintf(mapped->uuid, sizeof(mapped->uuid), "%s", uuid);
+	return &mapped->device;
+}
+
+/* ---- notes ---- */
+
+static bool is_ours(const char *uuid)
+{
+	return strncmp(uuid, MAPPER_UUID_PREFIX, strlen(MAPPER_UUID_PREFIX)) ==
+		       0 &&
+	       strlen(uuid) < MAPPER_NAME_MAX && !strchr(uuid, '/');
+}
+
+static int notes_open(const struct direct_mapper *system, int *ret,
+		      struct error *err)
+{
+	int fd = open(system->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	if (fd < 0)
+		return error_set(err, errno, "open '%s': %s", system->folder,
+				 strerror(errno));
+	*ret = fd;
+	return 0;
+}
+
+static int mapper_note_write(struct direct_mapper *system, const char *uuid,
+			     const struct note *note, struct error *err)
+{
+	char text[NOTE_MAX];
+	auto_close int fd = -1;
+	int r = dir_make(system->folder, 0700, err);
+
+	if (r == 0)
+		r = notes_open(system, &fd, err);
+	if (r < 0)
+		return r;
+	(void)snprintf(text, sizeof(text), "%s %s %u:%u %llu %s\n",
+		       note->pool_id, note->extent_id, major(note->slow),
+		       minor(note->slow), (unsigned long long)note->size,
+		       note->read_only ? "ro" : "rw");
+	return file_replace(fd, uuid, text, strlen(text), 0600, err);
+}
+
+static int note_read(int folder, const char *uuid, struct note *ret,
+		     struct error *err)
+{
+	auto_free char *text = NULL;
+	unsigned long long size;
+	unsigned slow[2];
+	size_t length;
+	char how[3];
+	int r = file_read(folder, uuid, NOTE_MAX, &text, &length, err);
+
+	if (r < 0)
+		return r;
+	if (sscanf(text, "%36s %36s %u:%u %llu %2s", ret->pool_id,
+		   ret->extent_id, &slow[0], &slow[1], &size, how) != 6)
+		return error_set(err, EBADMSG, "the note of '%s' is damaged",
+				 uuid);
+	ret->slow = makedev(slow[0], slow[1]);
+	ret->size = size;
+	ret->read_only = strcmp(how, "ro") == 0;
+	return 0;
+}
+
+int direct_mapper_open(struct direct_mapper *system,
+		       const struct direct_medium *medium,
+		       const struct direct_mapper_device *which,
+		       struct direct_device **ret, struct error *err)
+{
+	struct note note = {.slow = which->slow,
+			    .size = which->size,
+			    .read_only = which->read_only};
+	struct mapper_device found;
+	int r;
+
+	if (!is_ours(which->uuid) || strlen(which->extent_id) >= UUID_TEXT_SIZE)
+		return error_set(err, EINVAL, "device '%.64s' is not ours",
+				 which->uuid);
+	(void)snprintf(note.pool_id, sizeof(note.pool_id), "%s",
+		       medium->pool_id);
+	(void)snprintf(note.extent_id, sizeof(note.extent_id), "%s",
+		       which->extent_id);
+	r = mapper_get(system->mapper, which->uuid, &found, err);
+	if (r == 0)
+		r = mapper_note_write(system, which->uuid, &note, err);
+	if (r < 0)
+		return r;
+	*ret = mapped_new(system, medium, which->uuid, &note, err);
+	return *ret ? 0 : -ENOMEM;
+}
+
+int direct_mapper_forget(struct direct_mapper *system, const char *uuid,
+			 struct error *err)
+{
+	auto_close int fd = -1;
+
+	if (!is_ours(uuid) || notes_open(system, &fd, err) < 0)
+		return 0; /* there is none */
+	return file_remove(fd, uuid, err);
+}
+
+/* ---- what an earlier blockd left ---- */
+
+struct search {
+	struct direct_mapper *system;
+	const struct direct_medium *medium;
+	int notes; /* the folder, or -1 */
+	void (*visit)(void *context, const char *extent_id,
+		      struct direct_device *device);
+	void *context;
+};
+
+/*
+ * A table in use, or one that waits, has places on the medium: 1. 2: its
+ * requests fail, and none waits.
+ */
+static int access_of(struct direct_mapper *system, const char *uuid,
+		     dev_t medium, struct error *err)
+{
+	bool has = false, fenced = false;
+
+	for (int inactive = 0; inactive < 2; inactive++) {
+		auto_cleanup(mapper_table_done) struct mapper_table table = {
+			.count = 0};
+		int r = mapper_read(system->mapper, uuid, inactive, &table,
+				    err);
+
+		if (r < 0 && r != -ENOENT)
+			return r;
+		has = has ||
+		      (r == 0 && mapper_table_has_device(&table, medium));
+		if (inactive)
+			fenced = fenced && (r < 0 || !table.count);
+		else
+			fenced = r == 0 && mapper_table_is_error(&table);
+	}
+	return fenced ? 2 : has;
+}
+
+static int visit_noted(const struct search *search, const char *uuid,
+		       const struct note *note, struct error *err)
+{
+	struct direct_device *device = mapped_new(
+		search->system, search->medium, uuid, note, err);
+
+	if (!device)
+		return -ENOMEM;
+	search->visit(search->context, note->extent_id, device);
+	return 0;
+}
+
+static int visit_device(const struct search *search,
+			const struct mapper_device *found, struct error *err)
+{
+	struct direct_mapper *system = search->system;
+	struct note note;
+	struct error why;
+	int access = access_of(system, found->uuid, search->medium->device,
+			       err);
+	bool noted = search->notes >= 0 &&
+		     note_read(search->notes, found->uuid, &note, &why) == 0;
+
+	if (access < 0)
+		return access;
+	if (noted && access != 2 &&
+	    strcmp(note.pool_id, search->medium->pool_id) == 0)
+		return visit_noted(search, found->uuid, &note, err);
+	if (access != 1)
+		return 0; /* another pool's, or nobody's any more */
+	log_warning("device '%s' has access to the medium of a pool, and "
+		    "nothing says why: its requests fail from now on",
+		    found->name);
+	return mapper_fence(system->mapper, found->uuid, MAPPER_LIMIT_MS, err);
+}
+
+static int mapper_each(struct direct_system *of,
+		       const struct direct_medium *medium,
+		       void (*visit)(void *context, const char *extent_id,
+				     struct direct_device *device),
+		       void *context, struct error *err)
+{
+	struct direct_mapper *system = container_of(of, struct direct_mapper,
+						    system);
+	struct search search = {system, medium, -1, visit, context};
+	auto_free struct mapper_device *found = NULL;
+	auto_close int notes = -1;
+	struct error other;
+	size_t n = 0;
+	int r;
+
+	if (!medium->device)
+		return 0; /* a file: no device can be over it */
+	r = mapper_list(system->mapper, MAPPER_UUID_PREFIX, &found, &n, err);
+	if (r == 0 && notes_open(system, &notes, &other) == 0)
+		search.notes = notes;
+	for (size_t i = 0; r == 0 && i < n; i++)
+		r = visit_device(&search, &found[i], err);
+	return r;
+}
+
+/* ---- life ---- */
+
+int direct_mapper_new(struct mapper *mapper, const char *folder,
+		      struct direct_mapper **ret, struct error *err)
+{
+	struct direct_mapper *system = calloc(1, sizeof(*system));
+
+	if (system)
+		system->folder = strdup(folder);
+	if (!system || !system->folder) {
+		free(system);
+		return error_set(err, ENOMEM, "out of memory");
+	}
+	system->system.each = mapper_each;
+	system->mapper = mapper;
+	*ret = system;
+	return 0;
+}
+
+void direct_mapper_free(struct direct_mapper *system)
+{
+	if (system)
+		free(system->folder);
+	free(system);
+}
+
+struct direct_system *direct_mapper_system(struct direct_mapper *system)
+{
+	return &system->system;
+}
