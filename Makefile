@@ -16,6 +16,7 @@ LIBEXECDIR?= $(PREFIX)/libexec/tributary
 MANDIR    ?= $(PREFIX)/share/man
 SYSCONFDIR?= /etc
 UNITDIR   ?= $(PREFIX)/lib/systemd/system
+UDEVDIR   ?= $(PREFIX)/lib/udev/rules.d
 COMPDIR   ?= $(PREFIX)/share/bash-completion/completions
 DESTDIR   ?=
 PKGCONFIG ?= pkg-config

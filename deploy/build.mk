@@ -10,6 +10,13 @@ install-units:
 	  chmod 644 $(DESTDIR)$(UNITDIR)/$$unit || exit 1; \
 	done
 
+# Keeps other programs of a host off our devices. udevd reads it by itself.
+INSTALLS += install-udev
+.PHONY: install-udev
+install-udev:
+	install -d $(DESTDIR)$(UDEVDIR)
+	install -m 644 deploy/udev/59-tributary.rules $(DESTDIR)$(UDEVDIR)
+
 INSTALLS += install-completion
 .PHONY: install-completion
 install-completion:

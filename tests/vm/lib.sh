@@ -9,6 +9,33 @@
 # "NAME:SIZE" is a new sparse file, removed afterwards) that runs this same
 # test, and passes its output and exit code on; it skips the test where there
 # can be no machine. In the guest it sources tests/lib.sh and goes on.
+#
+# A test that needs packages in the guest, which are not installed on the host,
+# has before inside_vm
+#
+#   fetch_packages NAME [-n] [-x REGEX] PACKAGE...
+#
+# (tests/vm/fetch_packages), which skips the test when one cannot be fetched. Behind
+# inside_vm put_packages NAME copies them into the guest's root.
+fetch_packages() {
+	local said
+	[ "${TRIB_VM:-}" != 1 ] || return 0
+	said=$("$(dirname "${BASH_SOURCE[0]}")/fetch_packages" "$@" 2>&1) || {
+		echo "no $1: ${said##*$'\n'}"
+		exit 77
+	}
+}
+
+put_packages() {
+	local tree=${VM_CACHE:-$TOP/build/vm}/$1 part
+	for part in bin sbin lib usr/bin usr/sbin usr/lib etc var; do
+		[ -d "$tree/$part" ] || continue
+		mkdir -p "/$part"
+		cp -a "$tree/$part/." "/$part/"
+	done
+	ldconfig
+}
+
 inside_vm() {
 	local top dir fetched options=() disk
 	top=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)

@@ -4,12 +4,8 @@
 # as NFSv4.2 ($V4) and as NFSv3 ($V3): handles are decoded after the kernel has
 # forgotten what they are of, directories opened anew for each part of a list.
 . "$(dirname "$0")/lib.sh"
-if [ "${TRIB_VM:-}" != 1 ]; then
-	said=$("$(dirname "$0")/fetch_nfs" 2>&1) || {
-		echo "no NFS server: ${said##*$'\n'}"
-		exit 77
-	}
-fi
+fetch_packages nfs -x '^(nfs-kernel-server|nfs-common|rpcbind)$' \
+	nfs-kernel-server nfs-common rpcbind
 inside_vm -m 768 -t 900 -d a:400M -d b:400M -d c:400M -- "$@"
 need mkfs.ext4 python3 setfacl pgrep
 for module in nfsd nfsv4 nfsv3; do
@@ -21,11 +17,7 @@ V4=$D/v4
 V3=$D/v3
 
 put_nfs_into_the_guest() {
-	local tree=${VM_CACHE:-$TOP/build/vm}/nfs part
-	for part in sbin usr/sbin usr/lib var; do
-		mkdir -p "/$part"
-		cp -a "$tree/$part/." "/$part/"
-	done
+	put_packages nfs
 	grep -q ^_rpc: /etc/passwd || echo "_rpc:x:990:65534::/run/rpcbind:/usr/sbin/nologin" >>/etc/passwd
 	mkdir -p /run/rpcbind
 	: >>/etc/exports
