@@ -296,6 +296,53 @@ static void leaves_nothing_of_a_cut_whose_hold_lapsed(void **state)
 	assert_false(kit_is_there(k, "s-x"));
 }
 
+/* Requests that do not pass the gate: held before it closes, for as long. */
+static void a_device_is_held_for_as_long_as_the_gate(void **state)
+{
+	struct kit *k = *state;
+
+	kit_create(k, "x");
+	assert_int_equal(quiesce(k, "x", 10000), 0);
+	assert_int_equal(kit_holds, 0); /* it has none */
+	assert_true(quiesce_end(k->node->quiesces, HOLD));
+
+	kit_has_device = true;
+	assert_int_equal(kit_cut_x(k, NULL), 0);
+	assert_int_equal(kit_holds, 0);
+	assert_int_equal(kit_held, 1);
+	assert_int_equal(
+		extents_quiesce(k->node, CUT, both + 1, 1, 10000, NULL), 0);
+	assert_int_equal(kit_holds, 1);
+	assert_true(quiesce_end(k->node->quiesces, CUT));
+	assert_int_equal(kit_holds, 0);
+	assert_int_equal(extents_quiesce(k->node, CUT_2, both + 1, 1, 50, NULL),
+			 0);
+	assert_int_equal(kit_held, 3);
+	while (kit_holds) /* it lapses */
+		kit_pause_ms(1);
+	assert_false(quiesce_end(k->node->quiesces, CUT_2));
+}
+
+static void a_device_that_is_not_held_leaves_nothing_of_a_cut(void **state)
+{
+	struct kit *k = *state;
+	struct error err = {0};
+
+	kit_create(k, "x");
+	kit_has_device = true;
+	kit_hold_result = -ETIMEDOUT;
+	assert_int_equal(kit_cut_x(k, &err), -ETIMEDOUT);
+	assert_int_equal(kit_holds, 0);
+	kit_hold_result = 0;
+	/* Not for all of the time. */
+	kit_release_result = -ESTALE;
+	assert_int_equal(kit_cut_x(k, &err), -ESTALE);
+	assert_int_equal(kit_holds, 0);
+	assert_false(kit_is_there(k, "s-x"));
+	kit_release_result = 0;
+	assert_int_equal(kit_cut_x(k, &err), 0);
+}
+
 int main(void)
 {
 #define WITH_KIT(test) \
@@ -312,6 +359,8 @@ int main(void)
 		WITH_KIT(says_what_its_snapshots_keep),
 		WITH_KIT(cuts_under_a_hold_that_lasts),
 		WITH_KIT(leaves_nothing_of_a_cut_whose_hold_lapsed),
+		WITH_KIT(a_device_is_held_for_as_long_as_the_gate),
+		WITH_KIT(a_device_that_is_not_held_leaves_nothing_of_a_cut),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -18,6 +18,7 @@
 #include "base/uuid_name.h"
 #include "blockd/copy/copy_guard.h"
 #include "blockd/extent/extent.h"
+#include "blockd/extent/node_tables.h"
 #include "blockd/local/freeze.h"
 #include "blockd/local/loopdev_users.h"
 
@@ -27,7 +28,9 @@ struct quiesce {
 	char id[UUID_TEXT_SIZE];
 	struct extent **extents; /* owned, with a reference each */
 	struct freeze **frozen;  /* owned; NULL for those that need none */
+	bool *held;              /* owned; those that their pool holds */
 	size_t n;
+	size_t n_closed;  /* gates, of the first ones */
 	int64_t until_ms; /* clock_ms() */
 	bool beginning;   /* nobody but who begins it may touch it */
 	LIST_ENTRY(quiesce) in_list;
@@ -78,18 +81,36 @@ static void quiesce_free(struct quiesce *quiesce)
 		extent_unref(quiesce->extents[i]);
 	free(quiesce->extents);
 	free(quiesce->frozen);
+	free(quiesce->held);
 	free(quiesce);
 }
 
-/* Let the extents of a quiesce go and free it. It is out of the list. */
-static void quiesce_release(struct quiesce *quiesce, size_t n_closed)
+/* An extent that is held has a user, so that it and its pool stay. */
+static bool extent_release(const struct extent *extent)
 {
-	for (size_t i = 0; i < n_closed; i++)
+	struct pool *pool = extent->pool->pool;
+
+	return pool->ops->release(pool, extent->record.name) == 0;
+}
+
+/*
+ * Let the extents of a quiesce go and free it. It is out of the list. False:
+ * some were not held all the time.
+ */
+static bool quiesce_release(struct quiesce *quiesce)
+{
+	bool lasted = true;
+
+	for (size_t i = 0; i < quiesce->n_closed; i++)
 		gate_open(&quiesce->extents[i]->gate);
-	for (size_t i = 0; i < quiesce->n; i++)
+	for (size_t i = 0; i < quiesce->n; i++) {
+		if (quiesce->held[i] && !extent_release(quiesce->extents[i]))
+			lasted = false;
 		if (quiesce->frozen[i])
 			freeze_end(quiesce->frozen[i]);
+	}
 	quiesce_free(quiesce);
+	return lasted;
 }
 
 /*
@@ -122,7 +143,7 @@ static void lapse(struct quiesces *quiesces, struct quiesce *quiesce)
 	log_warning(
 		"the quiesce %s of %zu extents has lapsed: their writes go on",
 		quiesce->id, quiesce->n);
-	quiesce_release(quiesce, quiesce->n);
+	(void)quiesce_release(quiesce);
 	pthread_mutex_lock(&quiesces->lock);
 }
 
@@ -196,7 +217,8 @@ static struct quiesce *quiesce_new(const char *id,
 		return NULL;
 	quiesce->extents = calloc(n, sizeof(struct extent *));
 	quiesce->frozen = calloc(n, sizeof(struct freeze *));
-	if (!quiesce->extents || !quiesce->frozen) {
+	quiesce->held = calloc(n, sizeof(*quiesce->held));
+	if (!quiesce->extents || !quiesce->frozen || !quiesce->held) {
 		quiesce_free(quiesce);
 		return NULL;
 	}
@@ -293,24 +315,46 @@ static int quiesce_all_local(struct quiesces *quiesces, struct quiesce *quiesce,
 	return r;
 }
 
+/* Devices that do not pass the gate; what they wait for passes it. */
+static int quiesce_hold(struct quiesce *quiesce, struct error *err)
+{
+	int r = 0;
+
+	for (size_t i = 0; r >= 0 && i < quiesce->n; i++) {
+		const struct extent *extent = quiesce->extents[i];
+		struct pool *pool = extent->pool->pool;
+
+		r = pool->ops->hold
+			    ? pool->ops->hold(pool, extent->record.name, err)
+			    : 0;
+		quiesce->held[i] = r == 1;
+		if (r < 0)
+			(void)error_prefix(
+				err, "extent '%s': ", extent->record.name);
+	}
+	return r < 0 ? r : 0;
+}
+
 /* What takes longest first: a frozen file system is written out before. */
 static int quiesce_all(struct quiesces *quiesces, struct quiesce *quiesce,
-		       bool alone, size_t *n_closed, struct error *err)
+		       bool alone, struct error *err)
 {
 	int r = quiesce_all_local(quiesces, quiesce, alone, err);
 
-	*n_closed = 0;
+	if (r == 0)
+		r = quiesce_hold(quiesce, err);
 	if (r < 0)
 		return r;
-	for (*n_closed = 0; r == 0 && *n_closed < quiesce->n;
-	     *n_closed += r == 0)
-		r = gate_close(&quiesce->extents[*n_closed]->gate,
+	for (; r == 0 && quiesce->n_closed < quiesce->n;
+	     quiesce->n_closed += r == 0)
+		r = gate_close(&quiesce->extents[quiesce->n_closed]->gate,
 			       quiesce->until_ms);
 	if (r < 0)
-		return error_set(err, -r,
-				 "writes to extent '%s' that are under way did "
-				 "not end in time",
-				 quiesce->extents[*n_closed]->record.name);
+		return error_set(
+			err, -r,
+			"writes to extent '%s' that are under way did "
+			"not end in time",
+			quiesce->extents[quiesce->n_closed]->record.name);
 	return 0;
 }
 
@@ -319,7 +363,6 @@ int quiesce_begin(struct quiesces *quiesces, const char *id,
 		  bool alone, struct error *err)
 {
 	struct quiesce *quiesce = quiesce_new(id, extents, n);
-	size_t n_closed;
 	int r;
 
 	if (!quiesce)
@@ -331,7 +374,7 @@ int quiesce_begin(struct quiesces *quiesces, const char *id,
 		quiesce_free(quiesce);
 		return r;
 	}
-	r = quiesce_all(quiesces, quiesce, alone, &n_closed, err);
+	r = quiesce_all(quiesces, quiesce, alone, err);
 	pthread_mutex_lock(&quiesces->lock);
 	quiesce->beginning = false;
 	if (r < 0)
@@ -339,7 +382,7 @@ int quiesce_begin(struct quiesces *quiesces, const char *id,
 	(void)pthread_cond_signal(&quiesces->changed);
 	pthread_mutex_unlock(&quiesces->lock);
 	if (r < 0)
-		quiesce_release(quiesce, n_closed);
+		(void)quiesce_release(quiesce);
 	return r;
 }
 
@@ -356,10 +399,7 @@ bool quiesce_end(struct quiesces *quiesces, const char *id)
 	if (quiesce)
 		quiesce_take_out(quiesces, quiesce);
 	pthread_mutex_unlock(&quiesces->lock);
-	if (!quiesce)
-		return false;
-	quiesce_release(quiesce, quiesce->n);
-	return true;
+	return quiesce && quiesce_release(quiesce);
 }
 
 void quiesces_end(struct quiesces *quiesces)
@@ -369,7 +409,7 @@ void quiesces_end(struct quiesces *quiesces)
 	pthread_mutex_lock(&quiesces->lock);
 	while ((quiesce = first_to_lapse(quiesces))) {
 		quiesce_take_out(quiesces, quiesce);
-		quiesce_release(quiesce, quiesce->n);
+		(void)quiesce_release(quiesce);
 	}
 	pthread_mutex_unlock(&quiesces->lock);
 }
@@ -457,7 +497,7 @@ void quiesces_free(struct quiesces *quiesces)
 		(void)pthread_join(quiesces->watcher, NULL);
 	while ((quiesce = LIST_FIRST(&quiesces->list))) {
 		LIST_REMOVE(quiesce, in_list);
-		quiesce_release(quiesce, quiesce->n);
+		(void)quiesce_release(quiesce);
 	}
 	fd_close(quiesces->frozen_fd);
 	(void)pthread_cond_destroy(&quiesces->changed);

@@ -6,7 +6,8 @@
  *
  * The gates of the extents stop the writes that come through blockd. A file
  * system that is mounted on a loop device over an extent's data file is frozen
- * (blockd/local/freeze.h).
+ * (blockd/local/freeze.h). A device with direct runs is held by its pool,
+ * before the gates are closed: it waits for requests that pass them.
  *
  * Any thread; a function may wait for as long as the quiesce may last.
  */
@@ -50,7 +51,8 @@ int quiesce_begin(struct quiesces *quiesces, const char *id,
 /* All that have begun. */
 void quiesces_end(struct quiesces *quiesces);
 
-/* False: there is none, or it has lapsed. */
+/* False: there is none, it has lapsed, or some extents were not held so long.
+ */
 bool quiesce_end(struct quiesces *quiesces, const char *id);
 
 /* -ESTALE: it has lapsed, there is none, or it does not have all of these. */

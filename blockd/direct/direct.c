@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "blockd/direct/direct.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -183,35 +182,35 @@ static int hold_add(struct direct *direct, uint32_t object, struct error *err)
 	return 0;
 }
 
-/* Returns whether it was the last. */
-static bool hold_take(struct direct *direct, uint32_t object)
+/* How many are left, or -ESTALE. */
+static int hold_take(struct direct *direct, uint32_t object)
 {
 	struct direct_hold *hold;
-	bool last;
+	int left = -ESTALE;
 
 	(void)pthread_mutex_lock(&direct->lock);
 	hold = find_hold(direct, object);
-	assert(hold && hold->count);
-	last = --hold->count == 0;
-	if (last)
+	if (hold)
+		left = (int)--hold->count;
+	if (left == 0)
 		LIST_REMOVE(hold, in_direct);
 	(void)pthread_mutex_unlock(&direct->lock);
-	if (last)
+	if (left == 0)
 		free(hold);
-	return last;
+	return left;
 }
 
-void direct_release(struct direct *direct, uint32_t object)
+int direct_release(struct direct *direct, uint32_t object)
 {
-	struct direct_extent *extent;
+	struct direct_extent *extent = NULL;
 	struct error err;
 	bool tell = false;
+	int left = hold_take(direct, object);
 
-	if (!hold_take(direct, object))
-		return;
-	extent = extent_take(direct, object);
+	if (left == 0)
+		extent = extent_take(direct, object);
 	if (!extent)
-		return;
+		return left < 0 ? left : 0;
 	/* Unless another one has come in between. */
 	if (!direct_is_held(direct, object)) {
 		extent->frozen = false;
@@ -224,6 +223,7 @@ void direct_release(struct direct *direct, uint32_t object)
 			    direct->name, error_text(&err));
 	extent_changed(direct, extent, 1);
 	extent_give(direct, extent);
+	return 0;
 }
 
 int direct_hold(struct direct *direct, uint32_t object, unsigned flags,
@@ -244,8 +244,18 @@ int direct_hold(struct direct *direct, uint32_t object, unsigned flags,
 		extent->frozen = true;
 	extent_give(direct, extent);
 	if (r < 0)
-		direct_release(direct, object);
+		(void)direct_release(direct, object);
 	return r;
+}
+
+bool direct_has(struct direct *direct, uint32_t object)
+{
+	bool has;
+
+	(void)pthread_mutex_lock(&direct->lock);
+	has = find_extent(direct, object);
+	(void)pthread_mutex_unlock(&direct->lock);
+	return has;
 }
 
 int direct_refresh(struct direct *direct, uint32_t object, struct error *err)
@@ -450,6 +460,7 @@ int direct_new(const struct direct_options *options, struct direct **ret,
 void direct_free(struct direct *direct)
 {
 	struct direct_extent *extent;
+	struct direct_hold *hold;
 
 	if (!direct)
 		return;
@@ -463,6 +474,9 @@ void direct_free(struct direct *direct)
 		LIST_REMOVE(extent, in_direct);
 		extent_free(extent);
 	}
-	assert(LIST_EMPTY(&direct->holds));
+	while ((hold = LIST_FIRST(&direct->holds))) {
+		LIST_REMOVE(hold, in_direct);
+		free(hold);
+	}
 	direct_done(direct);
 }

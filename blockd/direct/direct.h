@@ -89,10 +89,14 @@ int direct_detach(struct direct *direct, uint32_t object, struct error *err);
  */
 int direct_hold(struct direct *direct, uint32_t object, unsigned flags,
 		struct error *err);
-void direct_release(struct direct *direct, uint32_t object);
+/* -ESTALE: there is no such hold, as the pool was opened anew since. */
+int direct_release(struct direct *direct, uint32_t object);
 
 /* Add and take away runs now, as the map has them. No device, or held: 0. */
 int direct_refresh(struct direct *direct, uint32_t object, struct error *err);
+
+/* Tell whether an object has a device. */
+bool direct_has(struct direct *direct, uint32_t object);
 
 struct direct_counts {
 	uint64_t runs, clusters; /* in tables in use */

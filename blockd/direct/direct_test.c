@@ -434,19 +434,20 @@ static struct object *cut_frozen(struct object *object)
 	struct object *snap = model_empty_slot(&run);
 	struct extent_record record;
 	struct pool_copy copy = {object->record.name, &record};
-	const uint32_t id = id_of(object);
 	char cut[UUID_TEXT_SIZE];
 
 	(void)uuid_make(cut);
 	model_new_record(&run, &record, object->record.size);
 	record.kind = EXTENT_KIND_SNAPSHOT;
 	model_origin_set(&record, object, cut);
-	MUST(&run, direct_hold(direct_of(), id, DIRECT_FREEZE, &run.err));
+	MUST(&run,
+	     run.pool->ops->hold(run.pool, object->record.name, &run.err));
 	assert_true(direct_kit_find(&kit, object)->suspended);
 	MUST(&run,
 	     run.pool->ops->copy(run.pool, &copy, 1, NULL, NULL, &run.err));
 	assert_true(direct_kit_find(&kit, object)->suspended);
-	direct_release(direct_of(), id);
+	assert_int_equal(run.pool->ops->release(run.pool, object->record.name),
+			 0);
 	model_object_add(&run, snap, &record, NULL);
 	return snap;
 }
@@ -497,6 +498,23 @@ static void a_snapshot_under_a_writer_is_of_one_instant(void **unused)
 	drop(object);
 	is_right();
 	model_run_end(&run);
+}
+
+/* The one that is opened next resumes the device: then it was not held. */
+static void a_hold_ends_with_the_pool(void **unused)
+{
+	struct object *object = direct_extent(false);
+	struct direct_kit_device *device = direct_kit_find(&kit, object);
+
+	(void)unused;
+	MUST(&run,
+	     run.pool->ops->hold(run.pool, object->record.name, &run.err));
+	assert_true(device->suspended);
+	model_open_again(&run, false);
+	assert_false(device->suspended);
+	assert_int_equal(run.pool->ops->release(run.pool, object->record.name),
+			 -ESTALE);
+	end(object);
 }
 
 static void *hold_and_release(void *context)
@@ -702,6 +720,7 @@ int main(void)
 			zeroes_from_elsewhere_leave_a_cluster_where_it_is),
 		cmocka_unit_test(what_a_snapshot_shares_is_direct_again_later),
 		cmocka_unit_test(a_snapshot_under_a_writer_is_of_one_instant),
+		cmocka_unit_test(a_hold_ends_with_the_pool),
 		cmocka_unit_test(holds_of_several_threads_add_up),
 		cmocka_unit_test(a_device_of_an_extent_is_one),
 		cmocka_unit_test(a_table_that_fails_leaves_the_old_one),

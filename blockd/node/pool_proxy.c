@@ -170,6 +170,16 @@ static int proxy_revert(struct pool *pool, const struct extent_record *record,
 	return CALL(pool, err, inner->ops->revert(inner, record, from, err));
 }
 
+static int proxy_hold(struct pool *pool, const char *name, struct error *err)
+{
+	return CALL(pool, err, inner->ops->hold(inner, name, err));
+}
+
+static int proxy_release(struct pool *pool, const char *name)
+{
+	return CALL(pool, NULL, inner->ops->release(inner, name));
+}
+
 static int proxy_ranges(struct pool *pool, const char *name, const char *base,
 			uint64_t start, pool_range visit, void *context,
 			struct error *err)
@@ -268,6 +278,8 @@ static void set_ops(struct pool_ops *ops, const struct pool_ops *inner)
 		.copy = inner->copy ? proxy_copy : NULL,
 		.revert = inner->revert ? proxy_revert : NULL,
 		.ranges = inner->ranges ? proxy_ranges : NULL,
+		.hold = inner->hold ? proxy_hold : NULL,
+		.release = inner->release ? proxy_release : NULL,
 		.check = inner->check ? proxy_check : NULL,
 		.extend = inner->extend ? proxy_extend : NULL,
 		.try = proxy_try,

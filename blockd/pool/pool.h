@@ -157,6 +157,18 @@ struct pool_ops {
 	int (*copy)(struct pool *pool, const struct pool_copy *copies, size_t n,
 		    pool_copied copied, void *context, struct error *err);
 	/*
+	 * An extent may have a device with requests that do not pass those of
+	 * open(). They wait from now on, and those in flight have ended: until
+	 * release(). A file system that makes them is frozen. Meanwhile the
+	 * caller does not stop requests to the devices of open(): some may be
+	 * waited for. Holds of one extent add up.
+	 *
+	 * 1: it is held; 0: it has no such device; errors: it is not held.
+	 */
+	int (*hold)(struct pool *pool, const char *name, struct error *err);
+	/* -ESTALE: they did not wait all the time. */
+	int (*release)(struct pool *pool, const char *name);
+	/*
 	 * The content of @record->name becomes that of @from, and its record
 	 * @record; together or not at all. Nobody has it open.
 	 */

@@ -121,5 +121,25 @@ int pool_raw_direct_hold(struct pool_raw *raw, uint32_t id, struct error *err)
 void pool_raw_direct_release(struct pool_raw *raw, uint32_t id)
 {
 	if (raw->direct)
-		direct_release(raw->direct, id);
+		(void)direct_release(raw->direct, id); /* ours */
+}
+
+int pool_raw_hold(struct pool *pool, const char *name, struct error *err)
+{
+	struct pool_raw *raw = pool_raw_of(pool);
+	uint32_t id;
+	int r = pool_raw_need(raw, name, &id, NULL, err);
+
+	if (r < 0 || !raw->direct || !direct_has(raw->direct, id))
+		return r;
+	r = direct_hold(raw->direct, id, DIRECT_FREEZE, err);
+	return r < 0 ? r : 1;
+}
+
+int pool_raw_release(struct pool *pool, const char *name)
+{
+	struct pool_raw *raw = pool_raw_of(pool);
+	uint32_t id = pool_raw_find(raw, name, NULL);
+
+	return raw->direct ? direct_release(raw->direct, id) : 0;
 }

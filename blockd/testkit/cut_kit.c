@@ -22,6 +22,9 @@ enum pool_copy_method kit_method;
 atomic_bool kit_copy_waits;
 int kit_copy_takes_ms;
 size_t kit_copy_fails_at;
+bool kit_has_device;
+atomic_int kit_holds, kit_held;
+int kit_hold_result, kit_release_result;
 static struct pool_ops ops;
 static const struct pool_ops *dir_ops;
 
@@ -116,6 +119,34 @@ static int fake_ranges(struct pool *pool, const char *name, const char *base,
 	return r;
 }
 
+static struct kit *kit_now;
+
+static int fake_hold(struct pool *pool, const char *name, struct error *err)
+{
+	struct extent *extent;
+
+	(void)pool;
+	if (!kit_has_device)
+		return 0;
+	if (kit_hold_result < 0)
+		return error_set(err, -kit_hold_result, "as it was told");
+	/* What the device waits for may be a write that passes the gate. */
+	extent = kit_find(kit_now, name);
+	assert_false(gate_is_closed(&extent->gate));
+	extent_unref(extent);
+	atomic_fetch_add(&kit_holds, 1);
+	atomic_fetch_add(&kit_held, 1);
+	return 1;
+}
+
+static int fake_release(struct pool *pool, const char *name)
+{
+	(void)pool;
+	(void)name;
+	assert_true(atomic_fetch_sub(&kit_holds, 1) > 0);
+	return kit_release_result;
+}
+
 static struct pool *pool_of(struct kit *k)
 {
 	return TAILQ_FIRST(&k->node->list)->pool;
@@ -123,12 +154,15 @@ static struct pool *pool_of(struct kit *k)
 
 static void take_over(struct kit *k)
 {
+	kit_now = k;
 	dir_ops = pool_of(k)->ops;
 	ops = *dir_ops;
 	ops.copy_method = fake_method;
 	ops.copy = fake_copy;
 	ops.revert = fake_revert;
 	ops.ranges = fake_ranges;
+	ops.hold = fake_hold;
+	ops.release = fake_release;
 	pool_of(k)->ops = &ops;
 }
 
@@ -174,6 +208,10 @@ int kit_setup(void **state)
 	atomic_store(&kit_copy_waits, false);
 	kit_copy_takes_ms = 0;
 	kit_copy_fails_at = 0;
+	kit_has_device = false;
+	kit_hold_result = kit_release_result = 0;
+	atomic_store(&kit_holds, 0);
+	atomic_store(&kit_held, 0);
 	*state = k;
 	return 0;
 }

@@ -27,6 +27,11 @@ extern enum pool_copy_method kit_method;
 extern atomic_bool kit_copy_waits; /* until it is false, or it is stopped */
 extern int kit_copy_takes_ms;
 extern size_t kit_copy_fails_at; /* 0: never; 1: at the first */
+/* Extents have devices that are to be held; how many holds there are: */
+extern bool kit_has_device;
+extern atomic_int kit_holds, kit_held; /* now; in all */
+/* Of the next calls. */
+extern int kit_hold_result, kit_release_result;
 
 /* Of cmocka. */
 int kit_setup(void **state);
