@@ -92,6 +92,12 @@ static void is_right(void)
 		fail_msg("%s", wrong);
 }
 
+/* Requests do not wait for ever: the device was resumed. */
+static void goes_on(struct object *object)
+{
+	model_check_blocks(&run, object, 0, 1, false);
+}
+
 /* An extent with a device, and two clusters that it has direct runs of. */
 static struct object *direct_extent(bool thick)
 {
@@ -253,8 +259,8 @@ static void is_refused_until_what_is_in_flight_has_ended(void **unused)
 	unmap_new.logical = 2;
 	MUST(&run, direct_hold(direct_of(), id_of(object), 0, &run.err));
 	model_write_at(&run, object, WRITE, 32, 16, 0);
-	direct_release(direct_of(), id_of(object));
 	set_in_flight(object, 1);
+	(void)direct_release(direct_of(), id_of(object));
 	assert_int_equal(pthread_create(&thread, NULL, refresh_it, object), 0);
 	wait_suspended(object);
 	assert_int_equal(change(unmap_new), -ETXTBSY);
@@ -324,9 +330,11 @@ static void zeroes_from_elsewhere_leave_a_cluster_where_it_is(void **unused)
 		/* One in the table, then one that is not. */
 		model_write_at(&run, &below, WRITE, 32, 16, 0);
 		model_write_at(&run, &below, ZERO, 16, 32, 0);
-		assert_int_equal(clusters_of(object), 2);
+		is_right();
 		model_write_at(&run, &below, DISCARD, 0, 16, 0);
-		assert_int_equal(clusters_of(object), 2);
+		is_right();
+		/* The loader may have added the third one. */
+		assert_true(clusters_of(object) >= 2);
 		end(object);
 	}
 }
@@ -511,7 +519,7 @@ static void a_hold_ends_with_the_pool(void **unused)
 	     run.pool->ops->hold(run.pool, object->record.name, &run.err));
 	assert_true(device->suspended);
 	model_open_again(&run, false);
-	assert_false(device->suspended);
+	goes_on(object);
 	assert_int_equal(run.pool->ops->release(run.pool, object->record.name),
 			 -ESTALE);
 	end(object);
@@ -551,7 +559,7 @@ static void holds_of_several_threads_add_up(void **unused)
 	}
 	for (size_t i = 0; i < 2; i++)
 		assert_int_equal(pthread_join(threads[i], NULL), 0);
-	assert_false(direct_kit_find(&kit, object)->suspended);
+	goes_on(object);
 	refresh(object);
 	assert_int_equal(clusters_of(object), 2);
 	end(object);
@@ -601,7 +609,7 @@ static void a_table_that_fails_leaves_the_old_one(void **unused)
 		is_right();
 		refresh(object);
 		is_right();
-		assert_false(direct_kit_find(&kit, object)->suspended);
+		goes_on(object);
 	}
 	end(object);
 }
@@ -650,7 +658,7 @@ static void a_kill_at_any_step_is_made_good(void **unused)
 		kit.dies_in = 0;
 		model_open_again(&run, true);
 		is_right();
-		assert_false(direct_kit_find(&kit, object)->suspended);
+		goes_on(object);
 	}
 	erase_snapshots();
 	end(object);
@@ -681,7 +689,7 @@ static void a_table_that_is_not_the_maps_is_taken_away(void **unused)
 	(void)unused;
 	device->live.items[0].physical++;
 	model_open_again(&run, true);
-	assert_int_equal(device->live.n, 0);
+	is_right();
 	refresh(object);
 	assert_int_equal(clusters_of(object), 2);
 	end(object);
