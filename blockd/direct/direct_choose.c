@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "blockd/direct/direct.h"
 
-#include <errno.h>
-
-static bool may_be_direct(const struct raw_look *look)
+/* Written whole; a hole has both flags, too. */
+static bool is_written(uint32_t entry)
 {
-	return look->entry != RAW_HOLE &&
-	       !(look->entry & (RAW_UNWRITTEN | RAW_PARTIAL)) && !look->shared;
+	return !(entry & (RAW_UNWRITTEN | RAW_PARTIAL));
 }
 
 static uint64_t clusters_of(const struct raw_map *map, uint64_t clusters)
@@ -16,25 +14,45 @@ static uint64_t clusters_of(const struct raw_map *map, uint64_t clusters)
 	return clusters < has ? clusters : has;
 }
 
+/* Clusters from @from on, below @end, of a leaf that no other map has. */
+static int choose_in_leaf(const struct raw_alloc *alloc,
+			  const struct raw_leaf *leaf, uint64_t from,
+			  uint64_t end, struct direct_runs *runs)
+{
+	int r = 0;
+
+	for (uint32_t i = 0; r == 0 && i < RAW_LEAF_ENTRIES && from + i < end;
+	     i++) {
+		uint32_t entry = leaf->entries[i];
+
+		if (is_written(entry) && raw_alloc_alone(alloc, entry))
+			r = direct_runs_add(
+				runs, &(struct direct_run){.logical = from + i,
+							   .physical = entry,
+							   .count = 1});
+	}
+	return r;
+}
+
 int direct_choose(const struct raw_alloc *alloc, const struct raw_map *map,
 		  uint64_t clusters, size_t max, struct direct_runs *ret)
 {
+	const struct raw_root *root = raw_map_root(map);
 	const uint64_t end = clusters_of(map, clusters);
 	struct direct_runs runs = {0};
-	struct raw_look look;
+	int r = 0;
 
-	for (uint64_t at = 0; at < end; at += look.n) {
-		struct direct_run run = {.logical = at};
+	for (size_t slot = 0; root && r == 0 && slot < root->slots; slot++) {
+		const struct raw_leaf *leaf = raw_root_leaf(root, slot);
 
-		look = raw_alloc_look(alloc, map, at, end - at);
-		if (!may_be_direct(&look))
-			continue;
-		run.physical = look.entry;
-		run.count = (uint32_t)look.n;
-		if (direct_runs_add(&runs, &run) < 0) {
-			direct_runs_done(&runs);
-			return -ENOMEM;
-		}
+		if (leaf && leaf->maps == 1)
+			r = choose_in_leaf(alloc, leaf,
+					   (uint64_t)slot * RAW_LEAF_ENTRIES,
+					   end, &runs);
+	}
+	if (r < 0) {
+		direct_runs_done(&runs);
+		return r;
 	}
 	direct_runs_cap(&runs, max);
 	*ret = runs;
@@ -51,7 +69,7 @@ bool direct_agrees(const struct raw_alloc *alloc, const struct raw_map *map,
 		const struct raw_look look = {.entry = run->physical};
 
 		if (run->count > end || run->logical > end - run->count ||
-		    !may_be_direct(&look) ||
+		    !is_written(run->physical) ||
 		    !raw_alloc_still(alloc, map, run->logical, run->count,
 				     &look))
 			return false;

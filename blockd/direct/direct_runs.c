@@ -3,8 +3,12 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define RUNS_FEW  64u
+#define RUNS_MANY 4096u
 
 void direct_runs_done(struct direct_runs *runs)
 {
@@ -67,6 +71,15 @@ void direct_runs_cap(struct direct_runs *runs, size_t max)
 	runs->n = max;
 	if (max)
 		qsort(runs->items, max, sizeof(*runs->items), by_logical);
+}
+
+size_t direct_runs_max(const char *release)
+{
+	unsigned major = 0, minor = 0;
+
+	if (sscanf(release, "%u.%u", &major, &minor) != 2)
+		return RUNS_FEW;
+	return major > 6 || (major == 6 && minor >= 11) ? RUNS_MANY : RUNS_FEW;
 }
 
 const struct direct_run *direct_runs_at(const struct direct_runs *runs,

@@ -37,6 +37,12 @@ int direct_runs_add(struct direct_runs *runs, const struct direct_run *run);
  */
 void direct_runs_cap(struct direct_runs *runs, size_t max);
 
+/*
+ * The most runs of a table, on a kernel of this release (uname(2)). Before
+ * Linux 6.11 a flush is sent to the medium once for each.
+ */
+size_t direct_runs_max(const char *release);
+
 /* Tell whether any of @count clusters from @logical on is in a run. */
 bool direct_runs_hit(const struct direct_runs *runs, uint64_t logical,
 		     uint64_t count);

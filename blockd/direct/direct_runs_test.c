@@ -87,12 +87,27 @@ static void a_cap_keeps_the_largest_in_order(void **unused)
 	direct_runs_done(&runs);
 }
 
+static void a_kernel_that_flushes_each_run_gets_few(void **unused)
+{
+	static const char *const few[] = {"6.1.0-41-amd64", "6.10.9", "5.15",
+					  "", "other"};
+	static const char *const many[] = {"6.11.0", "6.12.57+deb13-amd64",
+					   "7.0-rc1"};
+
+	(void)unused;
+	for (size_t i = 0; i < 5; i++)
+		assert_int_equal(direct_runs_max(few[i]), 64);
+	for (size_t i = 0; i < 3; i++)
+		assert_int_equal(direct_runs_max(many[i]), 4096);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(joins_what_follows_on_both_sides),
 		cmocka_unit_test(a_run_ends_before_its_count_wraps),
 		cmocka_unit_test(finds_a_run_at_each_of_its_ends),
+		cmocka_unit_test(a_kernel_that_flushes_each_run_gets_few),
 		cmocka_unit_test(a_cap_keeps_the_largest_in_order),
 	};
 

@@ -3,13 +3,11 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/utsname.h>
 
 #include "base/log.h"
 #include "blockd/raw/pool_raw_internal.h"
 
-/* A table of so many runs costs a flush no more than one, from Linux 6.11 on.
- */
-#define RUNS_MAX      4096u
 #define BATCH_MS      200u
 #define BATCH_CHANGES 256u
 
@@ -61,10 +59,10 @@ static void adopt_device(void *context, const char *extent_id,
 
 int pool_raw_direct_begin(struct pool_raw *raw, struct error *err)
 {
-	const struct direct_options options = {
+	struct utsname kernel = {.release = ""};
+	struct direct_options options = {
 		.store = raw->store,
 		.name = raw->pool.record.name,
-		.runs_max = RUNS_MAX,
 		.batch_ms = BATCH_MS,
 		.batch_changes = BATCH_CHANGES,
 	};
@@ -83,6 +81,8 @@ int pool_raw_direct_begin(struct pool_raw *raw, struct error *err)
 		return 0;
 	if (fstat(raw->fd, &st) == 0 && S_ISBLK(st.st_mode))
 		medium.device = st.st_rdev;
+	(void)uname(&kernel); /* then few */
+	options.runs_max = direct_runs_max(kernel.release);
 	r = direct_new(&options, &raw->direct, err);
 	if (r == 0)
 		r = system->each(system, &medium, adopt_device, &adoption, err);
