@@ -248,12 +248,12 @@ times:
 ENGINE_SEEDED = $(addprefix $(OUT)/test/blockd/,raw/store/raw_state_test raw/store/raw_power_test raw/dev/raw_dev_test \
   raw/dev/raw_dev_power_test raw/dev/raw_partial_test \
   raw/store/raw_check_load_test raw/pool_raw_model_test \
-  dir/pool_dir_model_test)
+  dir/pool_dir_model_test direct/direct_model_test)
 ENGINE_TESTS = $(addprefix $(OUT)/test/blockd/,raw/store/raw_state_refuse_test raw/store/raw_store_test \
   raw/store/raw_store_room_test raw/store/raw_retry_test \
   raw/store/raw_damage_test raw/store/raw_check_test \
   dir/pool_dir_copy_test dir/pool_dir_kill_test \
-  dir/pool_dir_sharing_test)
+  dir/pool_dir_sharing_test direct/direct_test)
 ENGINE_FUZZERS = $(filter %/raw_image_fuzz %/raw_state_fuzz,$(FUZZERS))
 check-engine: $(ENGINE_SEEDED) $(ENGINE_TESTS) $(ENGINE_FUZZERS)
 	$(Q)tests/engine $(ENGINE_SEEDED) --once $(ENGINE_TESTS)$(if $(ENGINE_FUZZERS),; r=$$?; \

@@ -3,19 +3,97 @@
  * The model of blockd/raw/pool_raw_model_test.c, of extents that have devices
  * with direct runs: requests go straight to the medium where a table says so.
  * Devices come and go, tables are loaded, calls of the loader fail, and a kill
- * comes at any of its steps. After each step the invariant of
- * blockd/direct/direct.h is checked.
+ * comes at any of its steps. Another thread freezes, resumes and loads at any
+ * moment. There, and after each step, the invariant of blockd/direct/direct.h
+ * is checked.
  *
  * SEED=N is the first seed, SEEDS=N how many follow each other, STEPS=N how
  * long each run is.
  */
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "blockd/testkit/direct_kit.h"
 
 static struct direct_kit kit;
 static uint64_t adopted;
+
+/* ---- the other thread ---- */
+
+static struct {
+	pthread_t thread;
+	pthread_mutex_t lock; /* guards the list of devices, and that a pool is
+			       * open */
+	bool runs;            /* of the test's thread */
+	_Atomic bool stop;
+	unsigned random;
+	_Atomic unsigned holds;
+} other = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static unsigned other_below(unsigned n)
+{
+	other.random = other.random * 1103515245 + 12345;
+	return (other.random >> 8) % n;
+}
+
+/* Lock held. 0: there is none. */
+static uint32_t any_device(void)
+{
+	struct direct_kit_device *device;
+	uint32_t id = 0;
+
+	LIST_FOREACH (device, &kit.devices, in_kit)
+		if (!id || other_below(3) == 0)
+			id = device->object_id;
+	return id;
+}
+
+static void disturb(struct run *run)
+{
+	struct direct *direct = pool_raw_of(run->pool)->direct;
+	const uint32_t id = any_device();
+	struct error err;
+
+	if (!id)
+		return;
+	/* An error is of the device, which the test has fail. */
+	if (other_below(2) &&
+	    direct_hold(direct, id, other_below(2) ? DIRECT_FREEZE : 0, &err) ==
+		    0) {
+		other.holds++;
+		(void)usleep(other_below(300));
+		(void)direct_release(direct, id);
+	}
+	(void)direct_refresh(direct, id, &err);
+}
+
+static void check_invariant(struct run *run)
+{
+	const char *wrong = direct_kit_wrong(&kit, run);
+
+	if (wrong)
+		fail_msg("seed %u, step %u: %s", run->seed, run->step, wrong);
+}
+
+static void *disturb_all_the_time(void *context)
+{
+	struct run *run = context;
+
+	while (!other.stop) {
+		(void)pthread_mutex_lock(&other.lock);
+		if (!other.stop) {
+			disturb(run);
+			if (other_below(4) == 0)
+				check_invariant(run);
+		}
+		(void)pthread_mutex_unlock(&other.lock);
+		(void)usleep(other_below(500));
+	}
+	return NULL;
+}
+
+/* ---- the model ---- */
 
 static void kind_make(struct run *run)
 {
@@ -35,18 +113,28 @@ static int kind_open(struct run *run)
 	return model_raw.open(run);
 }
 
-static void check_invariant(struct run *run)
-{
-	const char *wrong = direct_kit_wrong(&kit, run);
-
-	if (wrong)
-		fail_msg("seed %u, step %u: %s", run->seed, run->step, wrong);
-}
-
 static void kind_verify(struct run *run)
 {
 	model_raw.verify(run);
 	check_invariant(run);
+	/* The first time, there was no other thread to be kept away. */
+	if (other.runs) {
+		(void)pthread_mutex_unlock(&other.lock);
+		return;
+	}
+	other.runs = true;
+	other.random = run->seed;
+	other.stop = false;
+	other.holds = 0;
+	assert_int_equal(
+		pthread_create(&other.thread, NULL, disturb_all_the_time, run),
+		0);
+}
+
+static void kind_closing(struct run *run)
+{
+	(void)run;
+	(void)pthread_mutex_lock(&other.lock);
 }
 
 /* No call of the loader has an effect any more, so that it ends here. */
@@ -58,6 +146,10 @@ static void kind_kill(struct run *run)
 
 static void kind_remove(struct run *run)
 {
+	other.stop = true;
+	(void)pthread_mutex_unlock(&other.lock);
+	assert_int_equal(pthread_join(other.thread, NULL), 0);
+	other.runs = false;
 	direct_kit_done(&kit);
 	model_raw.remove(run);
 }
@@ -67,6 +159,7 @@ static const struct model_kind model_direct = {
 	.make = kind_make,
 	.open = kind_open,
 	.verify = kind_verify,
+	.closing = kind_closing,
 	.kill = kind_kill,
 	.remove = kind_remove,
 };
@@ -108,7 +201,8 @@ static void remove_devices(struct run *run)
 	}
 }
 
-static void before(struct run *run)
+/* Lock held. */
+static void change_devices(struct run *run)
 {
 	struct object *object = model_any(run, true);
 	struct direct_kit_device *device;
@@ -125,6 +219,13 @@ static void before(struct run *run)
 		refresh(run, object);
 }
 
+static void before(struct run *run)
+{
+	(void)pthread_mutex_lock(&other.lock);
+	change_devices(run);
+	(void)pthread_mutex_unlock(&other.lock);
+}
+
 static void after(struct run *run)
 {
 	CHECK(run,
@@ -137,7 +238,8 @@ static bool met(const struct run *run)
 {
 	print_message("%lu direct writes, %lu tables taken over: ",
 		      (unsigned long)kit.direct_writes, (unsigned long)adopted);
-	return run->shared && kit.direct_writes && kit.direct_reads && adopted;
+	return run->shared && kit.direct_writes && kit.direct_reads &&
+	       adopted && other.holds;
 }
 
 static void does_as_a_model_says(void **unused)

@@ -309,6 +309,8 @@ void model_open_again(struct run *run, bool killed)
 {
 	for (size_t i = 0; i < OBJECTS; i++)
 		model_object_close(run, &run->objects[i]);
+	if (run->kind->closing)
+		run->kind->closing(run);
 	if (killed)
 		run->kind->kill(run);
 	else
@@ -350,6 +352,8 @@ void model_run_end(struct run *run)
 			model_erase(run, &run->objects[i]);
 	model_open_again(run, false);
 	CHECK(run, model_measure(run).allocated == 0);
+	if (run->kind->closing)
+		run->kind->closing(run);
 	pool_close(run->pool);
 	loop_stop(run->loop);
 	assert_int_equal(pthread_join(run->thread, NULL), 0);

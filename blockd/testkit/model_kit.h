@@ -65,6 +65,8 @@ struct model_kind {
 	 * Check a loaded pool for what only this kind can check. NULL: nothing.
 	 */
 	void (*verify)(struct run *run);
+	/* The pool is closed next, or killed. NULL: nothing to do. */
+	void (*closing)(struct run *run);
 	/* Close it as a kill leaves it, without what a close writes. */
 	void (*kill)(struct run *run);
 	/* What make() made. */
