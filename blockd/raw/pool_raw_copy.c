@@ -238,7 +238,7 @@ static int hold_sources(struct pool_raw *raw, const struct pool_copy *copies,
 {
 	int r = 0;
 
-	for (size_t i = 0; r == 0 && i < n; i++) {
+	for (size_t i = 0; raw->direct && r == 0 && i < n; i++) {
 		r = pool_raw_need(raw, copies[i].from, &ids[i], NULL, err);
 		if (r == 0)
 			r = pool_raw_direct_hold(raw, ids[i], err);
@@ -336,8 +336,11 @@ int pool_raw_revert(struct pool *pool, const struct extent_record *record,
 {
 	struct pool_raw *raw = pool_raw_of(pool);
 	uint32_t id, from_id = 0;
-	int r = pool_raw_need(raw, record->name, &id, NULL, err);
+	int r;
 
+	if (!raw->direct)
+		return revert_held(raw, record, from, err);
+	r = pool_raw_need(raw, record->name, &id, NULL, err);
 	if (r == 0)
 		r = pool_raw_need(raw, from, &from_id, NULL, err);
 	if (r == 0)
