@@ -1,5 +1,5 @@
 $(eval $(call library,nbdclient,\
-  initiator/nbd/nbd_client.c initiator/nbd/nbd_connect.c,,base))
+  initiator/device/parts.c initiator/nbd/nbd_client.c initiator/nbd/nbd_connect.c,,base))
 
 $(eval $(call library,initiator,\
   initiator/device/device.c initiator/initiator.c initiator/iscsi/iscsi_record.c \
@@ -11,12 +11,13 @@ $(eval $(call library,initiator,\
 
 $(eval $(call program,trib-nbd,\
   initiator/nbd/nbd_connector.c initiator/nbd/nbd_fuse.c initiator/nbd/nbd_fuse_buffers.c \
-  initiator/nbd/nbd_fuse_main.c initiator/nbd/nbd_link.c,nbdclient base,fuse3))
+  initiator/nbd/nbd_fuse_main.c initiator/nbd/nbd_link.c initiator/nbd/nbd_parts.c,nbdclient base,fuse3))
 
 $(eval $(call test_helper,initiator/initiator_call_main,initiator base,))
 $(eval $(call unit_test,initiator/nbd/nbd_client_test,nbdclient base))
 $(eval $(call unit_test,initiator/iscsi/iscsi_record_test,initiator base))
 $(eval $(call unit_test,initiator/iscsi/iscsi_sysfs_test,initiator base))
+$(eval $(call unit_test,initiator/device/parts_test,nbdclient base))
 $(eval $(call unit_test,initiator/device/record_test,initiator base))
 $(eval $(call unit_test,initiator/transport/transport_test,initiator base))
 $(eval $(call fuzzer,initiator/nbd/nbd_client_fuzz,\

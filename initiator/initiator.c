@@ -13,6 +13,7 @@
 
 #include "base/cleanup.h"
 #include "base/file.h"
+#include "initiator/device/parts.h"
 #include "initiator/transport/transport.h"
 
 #define LOCK_NAME       ".lock"
@@ -138,6 +139,8 @@ static int take_down(struct attachment *a, struct error *err)
 static void describe(const struct record *r, struct initiator_device *ret)
 {
 	memset(ret, 0, sizeof(*ret));
+	ret->bad_part = -1;
+	ret->n_parts = r->parts > 1 ? r->parts : 0;
 	memcpy(ret->id, r->id, sizeof(r->id));
 	memcpy(ret->transport, r->transport, sizeof(ret->transport));
 	memcpy(ret->device, r->device, sizeof(r->device));
@@ -150,6 +153,17 @@ static void describe(const struct record *r, struct initiator_device *ret)
 			       "%.127s/%.127s", r->address, r->export_name);
 	ret->size = r->size;
 	ret->read_only = r->read_only;
+}
+
+/* The part that the text of nbd_parts_state() names first. -1: none. */
+static int bad_part(const struct record *r, const char *text)
+{
+	const char *at = r->parts > 1 ? strstr(text, ": part ") : NULL;
+	unsigned part;
+
+	return at && sscanf(at, ": part %3u of ", &part) == 1 && part < r->parts
+		       ? (int)part
+		       : -1;
 }
 
 /*
@@ -170,9 +184,11 @@ static bool examine(struct attachment *a, struct initiator_device *ret)
 	describe(&a->record, ret);
 	ret->healthy = !r;
 	ret->dead = r < 0 && dead;
-	if (r < 0)
+	if (r < 0) {
 		(void)snprintf(ret->problem, sizeof(ret->problem), "%.255s",
 			       error_text(&problem));
+		ret->bad_part = bad_part(&a->record, error_text(&problem));
+	}
 	return ret->dead;
 }
 
@@ -189,6 +205,46 @@ static int check_text(const char *what, const char *text, struct error *err)
 		return error_set(err, EINVAL,
 				 "%s must not hold control characters", what);
 	return 0;
+}
+
+/* The exports of a request, also of one. Returned owned. */
+static int request_parts(const struct initiator_request *q, struct parts **ret,
+			 struct error *err)
+{
+	auto_free struct parts *parts = calloc(1, sizeof(*parts));
+	struct segments segments;
+	int r = 0;
+
+	if (!parts)
+		return error_set(err, ENOMEM, "no memory for a list of parts");
+	if (q->n_parts > SEGMENTS_PARTS_MAX)
+		return error_set(err, EINVAL, "a device has at most %d parts",
+				 SEGMENTS_PARTS_MAX);
+	parts->stripe = (struct stripe){q->stripe_width, q->stripe_unit};
+	parts->n = q->n_parts ? (unsigned)q->n_parts : 1;
+	if (!q->n_parts)
+		r = parts_set(parts, 0, q->address, q->export_name, q->size,
+			      err);
+	for (unsigned i = 0; r == 0 && i < q->n_parts; i++)
+		r = parts_set(parts, i, q->parts[i].address,
+			      q->parts[i].export_name, q->parts[i].size, err);
+	if (r == 0)
+		r = parts_segments(parts, &segments, err);
+	if (r == 0 && segments.size != q->size)
+		r = error_set(err, EINVAL,
+			      "its parts have %llu bytes together, not %llu",
+			      (unsigned long long)segments.size,
+			      (unsigned long long)q->size);
+	if (r == 0)
+		*ret = take_ptr(parts);
+	return r;
+}
+
+static int check_parts(const struct initiator_request *q, struct error *err)
+{
+	auto_free struct parts *parts = NULL;
+
+	return q->n_parts ? request_parts(q, &parts, err) : 0;
 }
 
 static int check_request(const struct initiator_request *q, struct error *err)
@@ -213,6 +269,9 @@ static int check_request(const struct initiator_request *q, struct error *err)
 		return error_set(err, EINVAL,
 				 "an extent's size is a multiple of %d bytes",
 				 DEVICE_BLOCK_SIZE);
+	r = check_parts(q, err);
+	if (r < 0)
+		return r;
 	if (q->local_path && q->local_path[0] != '/')
 		return error_set(err, EINVAL, "'%s' is not an absolute path",
 				 q->local_path);
@@ -243,8 +302,10 @@ static void fill_record(struct record *r, const struct initiator_request *q,
 		(void)snprintf(r->identity, sizeof(r->identity), "%s",
 			       q->identity ? q->identity : "");
 	} else {
-		copy_text(r->address, q->address);
-		copy_text(r->export_name, q->export_name);
+		copy_text(r->address,
+			  q->n_parts ? q->parts[0].address : q->address);
+		copy_text(r->export_name, q->n_parts ? q->parts[0].export_name
+						     : q->export_name);
 	}
 	r->size = q->size;
 	r->read_only = q->read_only;
@@ -262,15 +323,39 @@ static bool same_place(const struct record *r, const char *address,
 	       !strcmp(name, r->export_name);
 }
 
-static bool same_source(const struct record *r,
+static void parts_name(const struct attachment *a, char *ret, size_t size)
+{
+	(void)snprintf(ret, size, "%s" PARTS_SUFFIX, a->record.id);
+}
+
+/* Those asked for are those that are there, perhaps grown. */
+static bool same_parts(const struct attachment *a,
+		       const struct initiator_request *q)
+{
+	auto_free struct parts *now = NULL, *asked = NULL;
+	char name[128];
+
+	parts_name(a, name, sizeof(name));
+	return (q->n_parts || (q->address && q->export_name)) &&
+	       request_parts(q, &asked, NULL) == 0 &&
+	       parts_load(a->dirfd, name, &now, NULL) == 0 &&
+	       parts_check_grown(now, asked, NULL) == 0;
+}
+
+static bool same_source(const struct attachment *a,
 			const struct initiator_request *q)
 {
+	const struct record *r = &a->record;
 	const struct transport *t = transport_find(r->transport);
 
 	if (strcmp(q->transport, "auto") != 0 &&
 	    strcmp(q->transport, r->transport) != 0)
 		return false;
 	if (r->read_only != q->read_only)
+		return false;
+	if (r->parts && (r->parts > 1 || q->n_parts))
+		return same_parts(a, q);
+	if (q->n_parts)
 		return false;
 	if (r->local_path[0])
 		return q->local_path && !strcmp(q->local_path, r->local_path);
@@ -279,10 +364,62 @@ static bool same_source(const struct record *r,
 	return same_place(r, q->address, q->export_name);
 }
 
-static int grow(struct attachment *a, uint64_t size, struct error *err)
+static int grow_device(struct attachment *a, uint64_t size, struct error *err)
 {
 	const struct transport *t = transport_find(a->record.transport);
 	uint64_t now = 0;
+	int r = t->resize(a, size, err);
+
+	if (!r)
+		r = device_size(a->record.device, &now, err);
+	if (r < 0)
+		return r;
+	if (now < size)
+		return error_set(err, EIO, "%s stayed at %llu bytes",
+				 a->record.device, (unsigned long long)now);
+	return 0;
+}
+
+/*
+ * Write the parts, then grow the device to them. The device stays as it was
+ * after an error, and so do the parts.
+ */
+static int grow_parts(struct attachment *a, const struct parts *asked,
+		      uint64_t size, struct error *err)
+{
+	auto_free struct parts *before = NULL, *now = NULL;
+	char name[128];
+	int r;
+
+	parts_name(a, name, sizeof(name));
+	r = parts_load(a->dirfd, name, &before, err);
+	if (r < 0)
+		return r;
+	if (!asked && before->n > 1)
+		return error_set(err, EINVAL,
+				 "it has several parts, and grows when it is "
+				 "attached with all of them");
+	now = malloc(sizeof(*now));
+	if (!now)
+		return error_set(err, ENOMEM, "no memory for a list of parts");
+	*now = asked ? *asked : *before;
+	if (!asked)
+		now->items[0].size = size;
+	r = parts_save(a->dirfd, name, now, err);
+	if (r < 0)
+		return r;
+	r = grow_device(a, size, err);
+	if (r < 0) /* what is there, if it can't be written, does no harm */
+		(void)parts_save(a->dirfd, name, before, NULL);
+	else
+		a->record.parts = now->n;
+	return r;
+}
+
+/* @asked: its parts; NULL: those it has */
+static int grow(struct attachment *a, const struct parts *asked, uint64_t size,
+		struct error *err)
+{
 	int r;
 
 	if (size < a->record.size)
@@ -291,14 +428,10 @@ static int grow(struct attachment *a, uint64_t size, struct error *err)
 				 "shrink",
 				 a->record.id,
 				 (unsigned long long)a->record.size);
-	r = t->resize(a, size, err);
-	if (!r)
-		r = device_size(a->record.device, &now, err);
+	r = a->record.parts ? grow_parts(a, asked, size, err)
+			    : grow_device(a, size, err);
 	if (r < 0)
 		return r;
-	if (now < size)
-		return error_set(err, EIO, "%s stayed at %llu bytes",
-				 a->record.device, (unsigned long long)now);
 	a->record.size = size;
 	return record_save(a->dirfd, &a->record, err);
 }
@@ -311,9 +444,10 @@ static int reuse(struct attachment *a, const struct initiator_request *q,
 		 struct initiator_device *ret, struct error *err)
 {
 	const struct transport *t = transport_find(a->record.transport);
+	auto_free struct parts *parts = NULL;
 	int r = 0;
 
-	if (!same_source(&a->record, q))
+	if (!same_source(a, q))
 		return error_set(err, EEXIST,
 				 "attachment %s is %s over %s%s already: "
 				 "detach it first",
@@ -321,8 +455,12 @@ static int reuse(struct attachment *a, const struct initiator_request *q,
 				 ret->read_only ? ", read-only" : "");
 	if (t->mend)
 		r = t->mend(a, err);
-	if (!r && q->size != a->record.size)
-		r = grow(a, q->size, err);
+	if (!r && q->size != a->record.size) {
+		if (q->n_parts)
+			r = request_parts(q, &parts, err);
+		if (!r)
+			r = grow(a, parts, q->size, err);
+	}
 	if (r < 0)
 		return error_prefix(err, "attachment %s: ", a->record.id);
 	(void)examine(a, ret);
@@ -332,14 +470,22 @@ static int reuse(struct attachment *a, const struct initiator_request *q,
 static int make(struct attachment *a, const struct initiator_request *q,
 		const struct transport *t, const char *why, struct error *err)
 {
+	auto_free struct parts *parts = NULL;
 	struct error undo = {.code = 0};
-	int r;
+	char name[128];
+	int r = t->parts ? request_parts(q, &parts, err) : 0;
 
 	fill_record(&a->record, q, t, why);
-	r = record_save(a->dirfd, &a->record, err);
+	a->record.parts = parts ? parts->n : 0;
+	parts_name(a, name, sizeof(name));
+	if (!r)
+		r = record_save(a->dirfd, &a->record, err);
 	if (r < 0)
 		return r;
-	r = t->attach(a, err);
+	if (parts)
+		r = parts_save(a->dirfd, name, parts, err);
+	if (!r)
+		r = t->attach(a, err);
 	if (!r) {
 		a->record.ready = true;
 		r = record_save(a->dirfd, &a->record, err);
@@ -563,7 +709,7 @@ int initiator_resize(const char *state_dir, const char *id, uint64_t size,
 	if (examine(&a, &device))
 		return error_set(err, EIO, "attachment %s: %s", id,
 				 device.problem);
-	r = grow(&a, size, err);
+	r = grow(&a, NULL, size, err);
 	return r < 0 ? error_prefix(err, "resize %s: ", id) : 0;
 }
 

@@ -19,6 +19,13 @@
 
 #define INITIATOR_TEXT_MAX 256 /* bytes, with NUL */
 
+/* One of several exports that make up a device. */
+struct initiator_part {
+	const char *address; /* as below */
+	const char *export_name;
+	uint64_t size; /* bytes */
+};
+
 struct initiator_request {
 	const char *state_dir; /* "/run/tributary/initiator"; made if missing */
 	const char *id;        /* names the attachment (base/uuid_name.h) */
@@ -36,6 +43,15 @@ struct initiator_request {
 	/* "HOST:PORT" or "unix:PATH" of the NBD server; NULL when local. */
 	const char *address;
 	const char *export_name; /* as the server knows it, with @EPOCH */
+	/*
+	 * Several exports as one device, end to end or striped
+	 * (base/blockdev/segments.h), in place of the address and the export.
+	 * The size is that of all. 0: one export.
+	 */
+	const struct initiator_part *parts;
+	size_t n_parts;
+	unsigned stripe_width; /* 0: end to end */
+	uint64_t stripe_unit;  /* bytes; 0: end to end */
 	/*
 	 * The same extent by iSCSI, LUN 0: "HOST:PORT" and the target's name.
 	 * The kernel recovers a session by itself, so the name is to be one
@@ -70,6 +86,12 @@ struct initiator_device {
 	bool read_only;
 	bool healthy; /* device there and its server process alive */
 	char problem[INITIATOR_TEXT_MAX]; /* when not healthy */
+	/*
+	 * Of several exports: the first one that is not well, from 0. -1: the
+	 * problem is not that of one export.
+	 */
+	int bad_part;
+	unsigned n_parts; /* 0: one export, or a file */
 	/*
 	 * True: only attaching anew helps a device that is not healthy. False:
 	 * the device waits for its server, and is well again once the server is
@@ -112,7 +134,8 @@ int initiator_list(const char *state_dir, struct initiator_device **ret,
 
 /*
  * Make the device follow an extent that grew to @size bytes, also while it is
- * mounted and busy. The size it has: 0.
+ * mounted and busy. The size it has: 0. A device of several exports grows by
+ * initiator_attach(), with all its parts.
  *
  * -EINVAL: smaller than now, or the extent is not that large yet. -EOPNOTSUPP:
  * a server that is not ours holds the kernel's NBD connection to its old size;

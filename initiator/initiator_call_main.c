@@ -5,7 +5,8 @@
  *	initiator_call_main COMMAND KEY=VALUE...
  *
  * Commands: attach detach get list resize probe. Keys are the
- * members of struct initiator_request. Prints "key=value" lines; a failure
+ * members of struct initiator_request; part=SIZE,ADDRESS,EXPORT for each
+ * part. Prints "key=value" lines; a failure
  * is "ERRNO: TEXT" on standard error and exit 1.
  */
 #include <errno.h>
@@ -16,6 +17,26 @@
 #include "base/cleanup.h"
 #include "base/size.h"
 #include "initiator/initiator.h"
+
+static struct initiator_part parts[8];
+
+/* SIZE,ADDRESS,EXPORT */
+static int parse_part(struct initiator_request *q, char *value,
+		      struct error *err)
+{
+	struct initiator_part *part = &parts[q->n_parts];
+	const char *size = strsep(&value, ",");
+
+	if (q->n_parts == array_size(parts))
+		return error_set(err, EINVAL, "too many parts");
+	part->address = strsep(&value, ",");
+	part->export_name = value;
+	if (!value)
+		return error_set(err, EINVAL, "a part is SIZE,ADDRESS,EXPORT");
+	q->parts = parts;
+	q->n_parts++;
+	return size_parse(size, &part->size, err);
+}
 
 static int parse(struct initiator_request *q, char *word, struct error *err)
 {
@@ -50,6 +71,12 @@ static int parse(struct initiator_request *q, char *word, struct error *err)
 		q->connections = (unsigned)strtoul(value, NULL, 10);
 	else if (!strcmp(word, "dead_timeout_ms"))
 		q->dead_timeout_ms = (unsigned)strtoul(value, NULL, 10);
+	else if (!strcmp(word, "stripe_width"))
+		q->stripe_width = (unsigned)strtoul(value, NULL, 10);
+	else if (!strcmp(word, "stripe_unit"))
+		return size_parse(value, &q->stripe_unit, err);
+	else if (!strcmp(word, "part"))
+		return parse_part(q, value, err);
 	else if (!strcmp(word, "size"))
 		return size_parse(value, &q->size, err);
 	else
@@ -60,10 +87,11 @@ static int parse(struct initiator_request *q, char *word, struct error *err)
 static void show(const struct initiator_device *d)
 {
 	printf("id=%s\ntransport=%s\ndevice=%s\nwhy=%s\nsource=%s\n"
-	       "size=%llu\nread_only=%d\nhealthy=%d\nproblem=%s\n",
+	       "size=%llu\nread_only=%d\nhealthy=%d\nproblem=%s\n"
+	       "bad_part=%d\n",
 	       d->id, d->transport, d->device, d->why, d->source,
 	       (unsigned long long)d->size, d->read_only, d->healthy,
-	       d->problem);
+	       d->problem, d->bad_part);
 }
 
 static int call_attach(struct initiator_request *q, struct error *err)

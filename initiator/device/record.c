@@ -38,6 +38,7 @@ static const struct field fields[] = {
 	TEXT("export", export_name),
 	TEXT("identity", identity),
 	TEXT("chap_file", chap_file),
+	OTHER("parts", FIELD_UINT, parts),
 	OTHER("size", FIELD_U64, size),
 	OTHER("read_only", FIELD_BOOL, read_only),
 	OTHER("connections", FIELD_UINT, connections),

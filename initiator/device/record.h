@@ -29,7 +29,8 @@ struct record {
 	char export_name[RECORD_TEXT_MAX]; /* of iSCSI: the target's name */
 	char identity[64];                 /* the disk's serial; empty: any */
 	char chap_file[RECORD_TEXT_MAX];   /* empty: no CHAP */
-	uint64_t size;                     /* bytes */
+	unsigned parts; /* exports in ID.parts (parts.h); 0: no such file */
+	uint64_t size;  /* bytes */
 	bool read_only;
 	unsigned connections;
 	unsigned dead_timeout_ms;

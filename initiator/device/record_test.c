@@ -20,6 +20,7 @@ static const struct record full = {
 	.why = "the kernel has no NBD client; FUSE instead",
 	.address = "[fd00::1]:10809",
 	.export_name = "v1.split-3@12",
+	.parts = 3,
 	.size = UINT64_C(5) << 40,
 	.read_only = true,
 	.connections = 4,

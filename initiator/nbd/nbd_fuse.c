@@ -32,26 +32,24 @@
  */
 #define BACKGROUND 128
 #define SLOTS      160
-static_assert(SLOTS <= NBD_LINK_REQUESTS, "each slot may have a request");
 
 #define HEADERS_MAX 4096 /* bytes before the data; FUSE_BUFFER_HEADER_SIZE */
-#define ZEROES_MAX  (UINT32_C(1) << 30) /* bytes of one WRITE_ZEROES */
 
 struct slot {
-	struct nbd_link_request request; /* first: done() finds the slot */
+	struct nbd_parts_request request; /* first: done() finds the slot */
 	struct nbd_fuse *fuse;
 	fuse_req_t req;
-	struct nbd_fuse_buffer *buffer; /* data of a write */
-	uint32_t short_length;          /* read: bytes to answer */
-	uint64_t left;                  /* zeroes: bytes after this one */
+	/* Data of a write, or of a read that comes from several parts. */
+	struct nbd_fuse_buffer *buffer;
 	struct slot *next;
 };
 
 struct nbd_fuse {
 	struct fuse_session *session;
-	struct nbd_link *link;
+	struct nbd_parts *parts;
+	const char *parts_file; /* NULL: none */
 	struct nbd_fuse_buffers buffers;
-	struct nbd_export export;
+	uint16_t flags; /* NBD_TRANSMIT_... */
 	bool read_only;
 	uint64_t size;     /* bytes, as it is now */
 	uint32_t max_data; /* bytes of one read or write */
@@ -60,8 +58,7 @@ struct nbd_fuse {
 	bool mounted;
 	struct slot slots[SLOTS];
 	struct slot *unused;
-	fuse_req_t resize_req; /* waits for the server's word */
-	uint64_t resize_to;
+	fuse_req_t resize_req; /* waits for the servers' word */
 };
 
 static struct nbd_fuse *fuse_of(fuse_req_t req)
@@ -80,11 +77,11 @@ static struct slot *slot_get(fuse_req_t req)
 	f->unused = s->next;
 	s->req = req;
 	s->buffer = NULL;
-	s->left = 0;
 	s->request.flags = 0;
 	s->request.offset = 0;
 	s->request.length = 0;
 	s->request.data = NULL;
+	s->request.into = NULL;
 	return s;
 }
 
@@ -98,14 +95,14 @@ static void slot_put(struct slot *s)
 }
 
 static void submit(struct slot *s, uint16_t type,
-		   void (*done)(struct nbd_link_request *, int, const void *))
+		   void (*done)(struct nbd_parts_request *, int, const void *))
 {
 	s->request.type = type;
 	s->request.done = done;
-	nbd_link_submit(s->fuse->link, &s->request);
+	nbd_parts_submit(s->fuse->parts, &s->request);
 }
 
-static void done_plain(struct nbd_link_request *r, int error, const void *data)
+static void done_plain(struct nbd_parts_request *r, int error, const void *data)
 {
 	struct slot *s = container_of(r, struct slot, request);
 	fuse_req_t req = s->req;
@@ -116,24 +113,22 @@ static void done_plain(struct nbd_link_request *r, int error, const void *data)
 	(void)fuse_reply_err(req, -error);
 }
 
-static void done_read(struct nbd_link_request *r, int error, const void *data)
+static void done_read(struct nbd_parts_request *r, int error, const void *data)
 {
 	struct slot *s = container_of(r, struct slot, request);
-	fuse_req_t req = s->req;
-	uint32_t length = s->short_length;
 
-	slot_put(s);
 	if (error)
-		(void)fuse_reply_err(req, -error);
+		(void)fuse_reply_err(s->req, -error);
 	else
-		(void)fuse_reply_buf(req, data, length);
+		(void)fuse_reply_buf(s->req, data, r->length);
+	slot_put(s);
 }
 
-static void done_write(struct nbd_link_request *r, int error, const void *data)
+static void done_write(struct nbd_parts_request *r, int error, const void *data)
 {
 	struct slot *s = container_of(r, struct slot, request);
 	fuse_req_t req = s->req;
-	uint32_t length = r->length;
+	uint64_t length = r->length;
 
 	(void)data;
 	slot_put(s);
@@ -141,29 +136,6 @@ static void done_write(struct nbd_link_request *r, int error, const void *data)
 		(void)fuse_reply_err(req, -error);
 	else
 		(void)fuse_reply_write(req, length);
-}
-
-static void submit_zeroes(struct slot *s);
-
-static void done_zeroes(struct nbd_link_request *r, int error, const void *data)
-{
-	struct slot *s = container_of(r, struct slot, request);
-
-	if (error || !s->left) {
-		done_plain(r, error, data);
-		return;
-	}
-	r->offset += r->length;
-	submit_zeroes(s);
-}
-
-static void submit_zeroes(struct slot *s)
-{
-	uint64_t n = s->left < ZEROES_MAX ? s->left : ZEROES_MAX;
-
-	s->left -= n;
-	s->request.length = (uint32_t)n;
-	submit(s, NBD_CMD_WRITE_ZEROES, done_zeroes);
 }
 
 /* ---- names and attributes ---- */
@@ -228,21 +200,50 @@ static void reply_size(struct nbd_fuse *f, fuse_req_t req)
 	(void)fuse_reply_attr(req, &st, CACHE_S);
 }
 
-static void size_answered(void *context, int error, uint64_t size)
+static void grown(void *context, int error)
 {
 	struct nbd_fuse *f = context;
 	fuse_req_t req = f->resize_req;
 
 	f->resize_req = NULL;
-	if (!error && size < f->resize_to)
-		error = -EFBIG; /* the extent has not grown so far */
 	if (error) {
 		(void)fuse_reply_err(req, -error);
 		return;
 	}
-	f->size = f->resize_to;
-	log_info("the extent has %llu bytes now", (unsigned long long)f->size);
+	f->size = nbd_parts_size(f->parts);
+	log_info("the device has %llu bytes now", (unsigned long long)f->size);
 	reply_size(f, req);
+}
+
+/* The parts of a device of @size bytes. Returned owned. */
+static int grown_parts(const struct nbd_fuse *f, uint64_t size,
+		       struct parts **ret)
+{
+	auto_free struct parts *now = NULL;
+	struct segments segments;
+	struct error err = {0};
+	int r;
+
+	if (f->parts_file) {
+		r = parts_load(AT_FDCWD, f->parts_file, &now, &err);
+	} else {
+		now = malloc(sizeof(*now));
+		if (!now)
+			return -ENOMEM;
+		*now = *nbd_parts_list(f->parts);
+		now->items[0].size = size;
+		r = 0;
+	}
+	if (r == 0)
+		r = parts_segments(now, &segments, &err);
+	if (r == 0 && segments.size != size)
+		r = error_set(&err, EINVAL, "its parts have %llu bytes",
+			      (unsigned long long)segments.size);
+	if (r < 0)
+		return log_error(r, "grow to %llu bytes: %s",
+				 (unsigned long long)size, error_text(&err));
+	*ret = take_ptr(now);
+	return 0;
 }
 
 /*
@@ -253,6 +254,7 @@ static void op_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr,
 		       int to_set, struct fuse_file_info *fi)
 {
 	struct nbd_fuse *f = fuse_of(req);
+	auto_free struct parts *now = NULL;
 	uint64_t size = (uint64_t)attr->st_size;
 	int other = to_set & (FUSE_SET_ATTR_MODE | FUSE_SET_ATTR_UID |
 			      FUSE_SET_ATTR_GID);
@@ -271,9 +273,10 @@ static void op_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr,
 		(void)fuse_reply_err(req, f->resize_req ? EBUSY : EINVAL);
 		return;
 	}
+	r = grown_parts(f, size, &now);
 	f->resize_req = req;
-	f->resize_to = size;
-	r = nbd_link_ask_size(f->link, size_answered, f);
+	if (r == 0)
+		r = nbd_parts_grow(f->parts, now, grown, f);
 	if (r < 0) {
 		f->resize_req = NULL;
 		(void)fuse_reply_err(req, -r);
@@ -341,7 +344,7 @@ static void op_statfs(fuse_req_t req, fuse_ino_t ino)
 
 static void read_state(fuse_req_t req, size_t size, off_t off)
 {
-	const char *state = nbd_link_state(fuse_of(req)->link);
+	const char *state = nbd_parts_state(fuse_of(req)->parts);
 	size_t length = strlen(state);
 
 	if (off < 0 || (size_t)off >= length)
@@ -373,8 +376,10 @@ static void op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
 	}
 	s = slot_get(req);
 	s->request.offset = (uint64_t)off;
-	s->request.length = (uint32_t)size;
-	s->short_length = (uint32_t)size;
+	s->request.length = size;
+	if (!nbd_parts_is_whole(f->parts, (uint64_t)off, size))
+		s->buffer = nbd_fuse_buffers_get(&f->buffers, size,
+						 &s->request.into);
 	submit(s, NBD_CMD_READ, done_read);
 }
 
@@ -395,10 +400,10 @@ static void op_write(fuse_req_t req, fuse_ino_t ino, const char *data,
 	}
 	s = slot_get(req);
 	s->request.offset = (uint64_t)off;
-	s->request.length = (uint32_t)size;
+	s->request.length = size;
 	s->buffer = nbd_fuse_buffers_keep(&f->buffers, data, size,
 					  &s->request.data);
-	if ((fi->flags & O_DSYNC) && (f->export.flags & NBD_TRANSMIT_SEND_FUA))
+	if ((fi->flags & O_DSYNC) && (f->flags & NBD_TRANSMIT_SEND_FUA))
 		s->request.flags = NBD_CMD_FLAG_FUA;
 	submit(s, NBD_CMD_WRITE, done_write);
 }
@@ -438,7 +443,7 @@ static void op_fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t off,
 		return;
 	}
 	if ((kind != FALLOC_FL_PUNCH_HOLE && kind != FALLOC_FL_ZERO_RANGE) ||
-	    !(f->export.flags & NBD_TRANSMIT_SEND_WRITE_ZEROES)) {
+	    !(f->flags & NBD_TRANSMIT_SEND_WRITE_ZEROES)) {
 		(void)fuse_reply_err(req, EOPNOTSUPP);
 		return;
 	}
@@ -452,8 +457,8 @@ static void op_fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t off,
 	s->request.offset = (uint64_t)off;
 	if (kind == FALLOC_FL_ZERO_RANGE)
 		s->request.flags = NBD_CMD_FLAG_NO_HOLE;
-	s->left = (uint64_t)length;
-	submit_zeroes(s);
+	s->request.length = (uint64_t)length;
+	submit(s, NBD_CMD_WRITE_ZEROES, done_plain);
 }
 
 static void op_init(void *context, struct fuse_conn_info *conn)
@@ -556,13 +561,12 @@ int nbd_fuse_new(const struct nbd_fuse_options *options, struct nbd_fuse **ret,
 
 	if (!f)
 		return error_set(err, ENOMEM, "no memory for a mount");
-	f->link = options->link;
-	f->export = *options->export;
-	f->size = options->export->size;
+	f->parts = options->parts;
+	f->parts_file = options->parts_file;
+	f->flags = nbd_parts_flags(f->parts);
+	f->size = nbd_parts_size(f->parts);
 	f->read_only = options->read_only;
-	f->max_data = f->export.max_payload < NBD_LINK_DATA_MAX
-			      ? f->export.max_payload & ~(uint32_t)4095
-			      : NBD_LINK_DATA_MAX;
+	f->max_data = nbd_parts_data_max(f->parts);
 	f->receive_max = f->max_data + HEADERS_MAX;
 	if (f->receive_max < 2 * HEADERS_MAX) /* FUSE_MIN_READ_BUFFER */
 		f->receive_max = 2 * HEADERS_MAX;
@@ -616,25 +620,26 @@ static int take_requests(struct nbd_fuse *f)
 
 int nbd_fuse_run(struct nbd_fuse *f)
 {
-	struct pollfd fds[1 + NBD_LINK_POLLFDS];
+	struct pollfd fds[1 + NBD_PARTS_POLLFDS];
 	int r, timeout_ms;
+	unsigned n;
 
 	while (!fuse_session_exited(f->session)) {
 		bool room = f->unused && nbd_fuse_buffers_ready(&f->buffers);
 
 		fds[0].fd = fuse_session_fd(f->session);
 		fds[0].events = room ? POLLIN : 0;
-		timeout_ms = nbd_link_prepare(f->link, fds + 1);
-		r = poll(fds, array_size(fds), timeout_ms);
+		n = nbd_parts_prepare(f->parts, fds + 1, &timeout_ms);
+		r = poll(fds, 1 + n, timeout_ms);
 		if (r < 0 && errno != EINTR)
 			return -errno;
 		if (r < 0)
 			continue;
-		nbd_link_run(f->link, fds + 1);
+		nbd_parts_run(f->parts, fds + 1);
 		r = fds[0].revents ? take_requests(f) : 0;
 		if (r < 0)
 			return r;
-		nbd_link_send(f->link);
+		nbd_parts_send(f->parts);
 	}
 	return 0;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An NBD export as a file: a FUSE file system with two names, `extent` (the
- * data, direct I/O only) and `state` (one line, nbd_link_state()).
+ * A device over NBD as a file: a FUSE file system with two names, `extent` (the
+ * data, direct I/O only) and `state` (one line, nbd_parts_state()).
  *
  * One thread does it all. It takes every request that waits in /dev/fuse, sends
  * them to the server in one call, and passes the replies on. So there is no
@@ -21,7 +21,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
-#include "initiator/nbd/nbd_link.h"
+#include "initiator/nbd/nbd_parts.h"
 
 #define NBD_FUSE_EXTENT "extent"
 /*
@@ -35,11 +35,12 @@
 struct nbd_fuse;
 
 struct nbd_fuse_options {
-	const char *mount_point;         /* an existing directory */
-	const char *name;                /* shown as the mount's source */
-	const struct nbd_export *export; /* copied */
+	const char *mount_point; /* an existing directory */
+	const char *name;        /* shown as the mount's source */
 	bool read_only;
-	struct nbd_link *link; /* borrowed until nbd_fuse_free() */
+	struct nbd_parts *parts; /* borrowed until nbd_fuse_free() */
+	/* The file of the parts, read again when the file grows; NULL: none. */
+	const char *parts_file; /* borrowed until nbd_fuse_free() */
 };
 
 /* Mount. -ENODEV: no FUSE here. */

@@ -79,9 +79,9 @@ bool nbd_fuse_buffers_ready(const struct nbd_fuse_buffers *b)
 	return b->unused[LARGEST];
 }
 
-struct nbd_fuse_buffer *nbd_fuse_buffers_keep(struct nbd_fuse_buffers *b,
-					      const void *data, size_t length,
-					      const void **ret_data)
+/* Take the smallest unused buffer that holds @length bytes. */
+static struct nbd_fuse_buffer *buffer_take(struct nbd_fuse_buffers *b,
+					   size_t length)
 {
 	struct nbd_fuse_buffer *buffer;
 	unsigned i;
@@ -92,7 +92,25 @@ struct nbd_fuse_buffer *nbd_fuse_buffers_keep(struct nbd_fuse_buffers *b,
 	buffer = b->unused[i];
 	assert(buffer);
 	b->unused[i] = buffer->next;
-	if (i < LARGEST) {
+	return buffer;
+}
+
+struct nbd_fuse_buffer *nbd_fuse_buffers_get(struct nbd_fuse_buffers *b,
+					     size_t length, void **ret_data)
+{
+	struct nbd_fuse_buffer *buffer = buffer_take(b, length);
+
+	*ret_data = buffer->data;
+	return buffer;
+}
+
+struct nbd_fuse_buffer *nbd_fuse_buffers_keep(struct nbd_fuse_buffers *b,
+					      const void *data, size_t length,
+					      const void **ret_data)
+{
+	struct nbd_fuse_buffer *buffer = buffer_take(b, length);
+
+	if (buffer->class_ < LARGEST) {
 		memcpy(buffer->data, data, length);
 		*ret_data = buffer->data;
 		return buffer;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory for the data of writes that are in flight, all mapped at the start.
+ * Memory for the data of writes that are in flight, and of reads from several
+ * parts, all mapped at the start.
  *
  * The kernel needs a buffer for the largest request each time it is asked for
  * one, so every request is received into a large buffer. A short write is then
@@ -50,6 +51,9 @@ bool nbd_fuse_buffers_ready(const struct nbd_fuse_buffers *b);
 struct nbd_fuse_buffer *nbd_fuse_buffers_keep(struct nbd_fuse_buffers *b,
 					      const void *data, size_t length,
 					      const void **ret_data);
+/* Get a buffer of @length bytes, under the same condition. */
+struct nbd_fuse_buffer *nbd_fuse_buffers_get(struct nbd_fuse_buffers *b,
+					     size_t length, void **ret_data);
 /* Put the buffer back. NULL is fine. */
 void nbd_fuse_buffers_put(struct nbd_fuse_buffers *b,
 			  struct nbd_fuse_buffer *buffer);

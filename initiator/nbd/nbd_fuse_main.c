@@ -25,6 +25,7 @@
 struct config {
 	char *address;
 	char *export_name;
+	char *parts_file;
 	char *mount_point;
 	char *name;
 	uint64_t size;
@@ -40,6 +41,10 @@ static const struct option_row rows[] = {
 	 "ADDRESS", "the NBD server: HOST:PORT or unix:PATH", NULL, 0, 0},
 	{"export", 'e', OPTION_STRING, offsetof(struct config, export_name),
 	 "NAME", "the export, with @EPOCH if it has one", NULL, 0, 0},
+	{"parts", 'p', OPTION_STRING, offsetof(struct config, parts_file),
+	 "FILE",
+	 "the exports that make up the device, in place of the two above", NULL,
+	 0, 0},
 	{"mount", 'm', OPTION_STRING, offsetof(struct config, mount_point),
 	 "DIR", "mount here; the data is DIR/" NBD_FUSE_EXTENT, NULL, 0, 0},
 	{"name", 0, OPTION_STRING, offsetof(struct config, name), "NAME",
@@ -65,12 +70,20 @@ static const struct option_row rows[] = {
 
 static void usage(FILE *out)
 {
-	(void)fputs("usage: trib-nbd --address ADDRESS --export NAME "
-		    "--mount DIR [OPTION]...\n"
-		    "Serve an NBD export as the file DIR/" NBD_FUSE_EXTENT
-		    " until DIR is unmounted.\n\n",
-		    out);
+	(void)fputs(
+		"usage: trib-nbd --address ADDRESS --export NAME --mount DIR "
+		"[OPTION]...\n"
+		"       trib-nbd --parts FILE --mount DIR [OPTION]...\n"
+		"Serve an NBD export, or several as one device, as the file "
+		"DIR/" NBD_FUSE_EXTENT "\nuntil DIR is unmounted.\n\n",
+		out);
 	options_help(rows, array_size(rows), out);
+	(void)fputs(
+		"\nThe FILE of parts has a line \"version=1\", a line "
+		"\"stripe=WIDTH BYTES\" (0 0: end to end),\nand for each part "
+		"in order a line \"part=BYTES ADDRESS NAME\". It is read again "
+		"when\nthe file is truncated to a larger size.\n",
+		out);
 }
 
 /*
@@ -167,27 +180,31 @@ static int wait_for_go(const struct config *config, struct error *err)
 	return error_set(err, ECANCELED, "the attaching process went away");
 }
 
-/* ---- main ---- */
-
 static int check_config(const struct config *config, struct error *err)
 {
-	if (!config->address || !config->export_name || !config->mount_point)
+	if (config->parts_file && (config->address || config->export_name))
 		return error_set(err, EINVAL,
-				 "--address, --export and --mount are needed; "
-				 "see --help");
+				 "--parts goes without --address and --export");
+	if ((!config->parts_file &&
+	     (!config->address || !config->export_name)) ||
+	    !config->mount_point)
+		return error_set(err, EINVAL,
+				 "--address, --export and --mount are needed, "
+				 "or --parts and --mount; see --help");
 	return 0;
 }
 
-static int serve(const struct config *config, struct nbd_link *link,
-		 const struct nbd_export *export, struct error *err)
+static int serve(const struct config *config, struct nbd_parts *parts,
+		 struct error *err)
 {
 	struct nbd_fuse_options options = {
 		.mount_point = config->mount_point,
 		.name = config->name,
-		.export = export,
 		.read_only = config->read_only,
-		.link = link,
+		.parts = parts,
+		.parts_file = config->parts_file,
 	};
+	const struct parts *list = nbd_parts_list(parts);
 	struct nbd_fuse *fuse;
 	int r = nbd_fuse_new(&options, &fuse, err);
 
@@ -197,9 +214,10 @@ static int serve(const struct config *config, struct nbd_link *link,
 	tell(config, NBD_PROGRAM_MOUNTED);
 	if (config->control_fd)
 		(void)close((int)config->control_fd);
-	log_info("export '%s' of %s is %s/" NBD_FUSE_EXTENT ", %llu bytes",
-		 config->export_name, config->address, config->mount_point,
-		 (unsigned long long)export->size);
+	log_info("export '%s' of %s%s is %s/" NBD_FUSE_EXTENT ", %llu bytes",
+		 list->items[0].export_name, list->items[0].address,
+		 list->n > 1 ? " and others" : "", config->mount_point,
+		 (unsigned long long)nbd_parts_size(parts));
 	r = nbd_fuse_run(fuse);
 	nbd_fuse_free(fuse);
 	if (r < 0)
@@ -208,54 +226,62 @@ static int serve(const struct config *config, struct nbd_link *link,
 	return 0;
 }
 
-static int attach(const struct config *config, struct error *err)
+/* The parts to be served. Returned owned. */
+static int config_parts(const struct config *config, struct parts **ret,
+			struct error *err)
 {
-	static struct nbd_address address; /* borrowed by the link for ever */
-	struct nbd_connect_options connect = {
-		.timeout_ms = HANDSHAKE_TIMEOUT_MS,
-		.silence_ms = HANDSHAKE_TIMEOUT_MS,
-		.cancel_fd = -1,
-	};
-	auto_free struct nbd_export *export = malloc(sizeof(*export));
-	struct nbd_link_options options = {
-		.address = &address,
-		.export_name = config->export_name,
-		.dead_timeout_ms = (unsigned)config->dead_timeout_ms,
-		.export = export,
-	};
-	struct nbd_link *link;
-	int fd, r;
+	auto_free struct parts *parts = NULL;
+	struct segments segments;
+	int r;
 
-	if (!export)
-		return error_set(err, ENOMEM, "no memory");
-	r = nbd_address_resolve(config->address, &address, err);
-	if (r < 0)
-		return r;
-	r = nbd_connect(&address, config->export_name, &connect, &fd, export,
-			err);
-	if (r < 0)
-		return r;
-	r = nbd_export_check(export, config->size ? config->size : export->size,
-			     config->read_only, err);
-	if (r < 0) {
-		fd_close(fd);
-		return error_prefix(err, "NBD server %s, export '%s': ",
-				    config->address, config->export_name);
+	if (config->parts_file) {
+		r = parts_load(AT_FDCWD, config->parts_file, &parts, err);
+		if (r == 0)
+			r = parts_segments(parts, &segments, err);
+		if (r == 0 && config->size && config->size != segments.size)
+			r = error_set(err, EINVAL,
+				      "%s: its parts have %llu bytes, not %llu",
+				      config->parts_file,
+				      (unsigned long long)segments.size,
+				      (unsigned long long)config->size);
+	} else {
+		parts = calloc(1, sizeof(*parts));
+		if (!parts)
+			return error_set(err, ENOMEM, "no memory");
+		parts->n = 1;
+		r = parts_set(parts, 0, config->address, config->export_name,
+			      config->size, err);
 	}
-	tell(config, NBD_PROGRAM_READY);
-	r = wait_for_go(config, err);
-	if (r < 0) {
-		fd_close(fd);
-		return r;
-	}
-	options.fd = fd;
-	r = nbd_link_new(&options, &link, err);
-	if (r < 0)
-		return r;
-	r = serve(config, link, export, err);
-	nbd_link_free(link);
+	if (r == 0)
+		*ret = take_ptr(parts);
 	return r;
 }
+
+static int attach(const struct config *config, struct error *err)
+{
+	auto_free struct parts *list = NULL;
+	struct nbd_parts_options options = {
+		.dead_timeout_ms = (unsigned)config->dead_timeout_ms,
+		.read_only = config->read_only,
+	};
+	struct nbd_parts *parts;
+	int r = config_parts(config, &list, err);
+
+	if (r < 0)
+		return r;
+	options.parts = list;
+	r = nbd_parts_new(&options, HANDSHAKE_TIMEOUT_MS, &parts, err);
+	if (r < 0)
+		return r;
+	tell(config, NBD_PROGRAM_READY);
+	r = wait_for_go(config, err);
+	if (r == 0)
+		r = serve(config, parts, err);
+	nbd_parts_free(parts);
+	return r;
+}
+
+/* ---- main ---- */
 
 int main(int argc, char **argv)
 {

@@ -20,7 +20,12 @@
 #define IOVECS_MAX     128 /* of one sendmsg(): 64 writes, or 128 reads */
 
 /* A whole reply, and room to receive on behind it without moving it. */
-#define RECEIVE_SIZE (NBD_LINK_DATA_MAX + (UINT32_C(256) << 10))
+static uint32_t receive_size_of(uint32_t data_max)
+{
+	uint32_t more = data_max / 4;
+
+	return data_max + (more < NBD_LINK_DATA_MIN ? NBD_LINK_DATA_MIN : more);
+}
 
 #define NEVER INT64_MAX
 
@@ -44,7 +49,7 @@ struct nbd_link {
 	struct request_list waiting; /* to be sent, the first maybe in part */
 	struct request_list sent;    /* to be answered */
 	struct nbd_link_request *table[NBD_LINK_REQUESTS]; /* by cookie */
-	uint8_t unused[NBD_LINK_REQUESTS]; /* free places of the table */
+	uint16_t unused[NBD_LINK_REQUESTS]; /* free places of the table */
 	unsigned n_unused;
 	uint64_t next_serial;
 
@@ -55,9 +60,11 @@ struct nbd_link {
 	uint64_t acknowledged;
 	uint64_t flushed;
 
-	uint8_t *received; /* RECEIVE_SIZE */
-	uint32_t have;     /* bytes in it */
+	uint8_t *received;
+	uint32_t received_size; /* bytes */
+	uint32_t have;          /* bytes in it */
 
+	bool is_new;         /* never was connected */
 	bool blocked;        /* the socket's buffer is full */
 	int64_t dead_at_ms;  /* requests fail then, unless answered */
 	int64_t retry_at_ms; /* next connect */
@@ -72,7 +79,7 @@ struct nbd_link {
 	char state_text[ERROR_TEXT_MAX + 32];
 };
 
-static_assert(NBD_LINK_REQUESTS <= 256, "a place fits in a byte");
+static_assert(NBD_LINK_REQUESTS <= 65536, "a place fits in two bytes");
 
 static void note(struct nbd_link *link, const char *what)
 {
@@ -87,7 +94,7 @@ static void note(struct nbd_link *link, const char *what)
 static void link_finish(struct nbd_link *link, struct nbd_link_request *r,
 			int error, const void *data)
 {
-	uint8_t place = (uint8_t)(r->cookie & (NBD_LINK_REQUESTS - 1));
+	uint16_t place = (uint16_t)(r->cookie & (NBD_LINK_REQUESTS - 1));
 
 	assert(link->table[place] == r);
 	link->table[place] = NULL;
@@ -125,7 +132,7 @@ static uint32_t bytes_of(const struct nbd_link_request *r)
 
 void nbd_link_submit(struct nbd_link *link, struct nbd_link_request *r)
 {
-	uint8_t place;
+	uint16_t place;
 
 	assert(link->n_unused);
 	place = link->unused[--link->n_unused];
@@ -216,9 +223,14 @@ static void time_out(struct nbd_link *link)
 
 /* ---- the connection comes back ---- */
 
-static bool is_dirty(const struct nbd_link *link)
+bool nbd_link_is_dirty(const struct nbd_link *link)
 {
 	return link->acknowledged != link->flushed;
+}
+
+bool nbd_link_is_up(const struct nbd_link *link)
+{
+	return link->state == UP;
 }
 
 static int set_nonblocking(int fd)
@@ -250,8 +262,8 @@ static void reconnected(struct nbd_link *link,
 			try_later(link);
 		return;
 	}
-	if (nbd_export_may_resume(&link->first, &result->export, is_dirty(link),
-				  err) < 0) {
+	if (nbd_export_may_resume(&link->first, &result->export,
+				  nbd_link_is_dirty(link), err) < 0) {
 		nbd_socket_reset(fd);
 		fail_for_good(link);
 		return;
@@ -262,11 +274,14 @@ static void reconnected(struct nbd_link *link,
 		try_later(link);
 		return;
 	}
-	if (log_limit_allow(&link->log, &suppressed))
+	if (!link->is_new && log_limit_allow(&link->log, &suppressed))
 		log_info("connected again%s",
 			 is_idle(link)
 				 ? ""
 				 : ", repeating requests without an answer");
+	if (link->is_new)
+		link->first = result->export;
+	link->is_new = false;
 	link->fd = fd;
 	link->state = UP;
 	link->retry_at_ms = NEVER;
@@ -292,7 +307,7 @@ static int take_grown(struct nbd_link *link,
 
 	if (!r)
 		r = nbd_export_may_resume(&link->first, &result->export,
-					  is_dirty(link), &err);
+					  nbd_link_is_dirty(link), &err);
 	if (!r && link->state != UP)
 		r = -EAGAIN; /* lost meanwhile: ask again */
 	if (!r)
@@ -519,7 +534,7 @@ static bool take_replies(struct nbd_link *link)
 static void link_receive(struct nbd_link *link)
 {
 	for (;;) {
-		uint32_t space = RECEIVE_SIZE - link->have;
+		uint32_t space = link->received_size - link->have;
 		ssize_t n = recv(link->fd, link->received + link->have, space,
 				 MSG_DONTWAIT);
 
@@ -643,7 +658,7 @@ int nbd_link_new(const struct nbd_link_options *options, struct nbd_link **ret,
 	int r;
 
 	if (!link) {
-		fd_close(options->fd);
+		fd_close(options->fd); /* -1 is fine */
 		return error_set(err, ENOMEM, "no memory for a connection");
 	}
 	link->fd = options->fd;
@@ -656,8 +671,9 @@ int nbd_link_new(const struct nbd_link_options *options, struct nbd_link **ret,
 	TAILQ_INIT(&link->waiting);
 	TAILQ_INIT(&link->sent);
 	for (unsigned i = 0; i < NBD_LINK_REQUESTS; i++)
-		link->unused[link->n_unused++] = (uint8_t)i;
-	link->received = mmap(NULL, RECEIVE_SIZE, PROT_READ | PROT_WRITE,
+		link->unused[link->n_unused++] = (uint16_t)i;
+	link->received_size = receive_size_of(options->data_max);
+	link->received = mmap(NULL, link->received_size, PROT_READ | PROT_WRITE,
 			      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (link->received == MAP_FAILED) {
 		link->received = NULL;
@@ -667,8 +683,14 @@ int nbd_link_new(const struct nbd_link_options *options, struct nbd_link **ret,
 				      silence_of(options->dead_timeout_ms),
 				      &link->connector, err);
 	}
-	if (!r && set_nonblocking(link->fd) < 0)
+	if (!r && link->fd < 0) {
+		link->is_new = true;
+		link->state = DOWN;
+		(void)error_set(&link->reason, ENOTCONN, "connecting");
+		nbd_connector_start(link->connector);
+	} else if (!r && set_nonblocking(link->fd) < 0) {
 		r = error_set(err, errno, "socket: %s", strerror(errno));
+	}
 	if (r < 0) {
 		nbd_link_free(link);
 		return r;
@@ -686,6 +708,6 @@ void nbd_link_free(struct nbd_link *link)
 		link_say_goodbye(link->fd);
 	nbd_socket_reset(link->next_fd);
 	if (link->received)
-		(void)munmap(link->received, RECEIVE_SIZE);
+		(void)munmap(link->received, link->received_size);
 	free(link);
 }

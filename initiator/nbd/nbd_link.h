@@ -31,8 +31,9 @@
 #include "initiator/nbd/nbd_client.h"
 #include "initiator/nbd/nbd_connect.h"
 
-#define NBD_LINK_REQUESTS 256                 /* in flight at most */
-#define NBD_LINK_DATA_MAX (UINT32_C(1) << 20) /* bytes of one read or write */
+#define NBD_LINK_REQUESTS 1024                 /* in flight at most */
+#define NBD_LINK_DATA_MAX (UINT32_C(1) << 20)  /* bytes of one read or write */
+#define NBD_LINK_DATA_MIN (UINT32_C(64) << 10) /* a link's limit, at least */
 #define NBD_LINK_POLLFDS  2
 
 struct nbd_link;
@@ -62,7 +63,12 @@ struct nbd_link_options {
 	const struct nbd_address *address; /* borrowed for ever */
 	const char *export_name;           /* borrowed for ever */
 	unsigned dead_timeout_ms;
-	int fd;                          /* connected and shaken; taken */
+	uint32_t data_max; /* bytes of a read or write; NBD_LINK_DATA_MAX */
+	/*
+	 * Connected and shaken; taken. -1: the link connects by itself, to an
+	 * export that is as @export at least.
+	 */
+	int fd;
 	const struct nbd_export *export; /* copied */
 };
 
@@ -89,6 +95,11 @@ int nbd_link_prepare(struct nbd_link *link, struct pollfd *fds);
 
 /* Receive, reconnect and time out, after poll(). */
 void nbd_link_run(struct nbd_link *link, const struct pollfd *fds);
+
+/* Tell whether it is connected. */
+bool nbd_link_is_up(const struct nbd_link *link);
+/* Tell whether acknowledged writes were not flushed yet. */
+bool nbd_link_is_dirty(const struct nbd_link *link);
 
 /*
  * Ask the server anew how large the export is. The link goes on with the

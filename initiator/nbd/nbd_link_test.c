@@ -263,6 +263,7 @@ static void start(struct test *t, const char *description,
 		.address = &t->address,
 		.export_name = "disk",
 		.dead_timeout_ms = dead_timeout_ms,
+		.data_max = NBD_LINK_DATA_MAX,
 		.export = &t->export,
 	};
 	char address[80];

@@ -21,6 +21,8 @@ const struct transport *transport_find(const char *name)
 static bool has_source(const struct initiator_request *request,
 		       const struct transport *t)
 {
+	if (request->n_parts)
+		return t->parts;
 	if (t->local)
 		return request->local_path;
 	if (t->iscsi)
@@ -47,6 +49,11 @@ static int choose_named(const struct initiator_request *request,
 
 		if (strcmp(t->name, request->transport) != 0)
 			continue;
+		if (request->n_parts && !t->parts)
+			return error_set(err, ENODEV,
+					 "transport %s makes no device of "
+					 "several extents: fuse and auto do",
+					 t->name);
 		if (!has_source(request, t))
 			return error_set(err, EINVAL, "transport %s needs %s",
 					 t->name, source_of(t));
@@ -83,6 +90,22 @@ static int choose_local(const struct initiator_capability *loop,
 	return 0;
 }
 
+/* Choose for a device of several exports. */
+static int choose_parts(const struct initiator_capability *fuse,
+			const struct transport **ret, char *ret_why,
+			struct error *err)
+{
+	if (!fuse->usable)
+		return error_set(err, ENODEV,
+				 "no way to make one device of several extents "
+				 "here: %.180s",
+				 fuse->why);
+	(void)snprintf(ret_why, INITIATOR_TEXT_MAX,
+		       "several extents: FUSE file and loop device");
+	*ret = &transport_fuse;
+	return 0;
+}
+
 int transport_choose(const struct initiator_request *request,
 		     const struct initiator_capability *capabilities,
 		     const struct transport **ret, char *ret_why,
@@ -94,6 +117,8 @@ int transport_choose(const struct initiator_request *request,
 
 	if (strcmp(request->transport, "auto") != 0)
 		return choose_named(request, capabilities, ret, ret_why, err);
+	if (request->n_parts)
+		return choose_parts(fuse, ret, ret_why, err);
 	if (request->local_path)
 		return choose_local(&capabilities[0], ret, ret_why, err);
 	if (iscsi->usable && !nbd->usable &&

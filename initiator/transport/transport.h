@@ -25,6 +25,11 @@ struct transport {
 	const char *name;
 	bool local; /* wants local_path; else address and export_name */
 	bool iscsi; /* instead of these iscsi_portal and iscsi_target */
+	/*
+	 * Makes one device of several exports, those in ID.parts; one export is
+	 * there, too.
+	 */
+	bool parts;
 
 	/* Required. 0, or -ENODEV and why this machine cannot. */
 	int (*probe)(struct error *err);
@@ -41,8 +46,10 @@ struct transport {
 	 * never be well again, so it is to be made anew.
 	 */
 	int (*check)(struct attachment *a, bool *ret_dead, struct error *err);
-	/* Required. Grow the device: the extent has @size bytes now, more than
-	 * before. */
+	/*
+	 * Required. Grow the device: the extent has @size bytes now, more than
+	 * before. ID.parts has the parts that make it so large.
+	 */
 	int (*resize)(struct attachment *a, uint64_t size, struct error *err);
 	/* Optional. Mend what can be, when it is attached again while it is
 	 * there. */

@@ -21,6 +21,7 @@
 #include "base/file.h"
 #include "base/process.h"
 #include "initiator/device/loopdev.h"
+#include "initiator/device/parts.h"
 #include "initiator/nbd/nbd_link.h"
 #include "initiator/nbd/nbd_program.h"
 #include "initiator/transport/transport.h"
@@ -37,6 +38,7 @@ struct places {
 	char file[PATH_MAX];
 	char state[PATH_MAX];
 	char log[PATH_MAX];
+	char parts[PATH_MAX];
 	char backing_end[64]; /* of /sys/block/loopN/loop/backing_file */
 };
 
@@ -57,6 +59,8 @@ static int places_of(const struct attachment *a, struct places *p,
 		       p->mount);
 	(void)snprintf(p->log, sizeof(p->log), "%.3900s/%s.log", a->state_dir,
 		       a->record.id);
+	(void)snprintf(p->parts, sizeof(p->parts), "%.3900s/%s" PARTS_SUFFIX,
+		       a->state_dir, a->record.id);
 	return 0;
 }
 
@@ -78,10 +82,8 @@ static int start_program(struct attachment *a, const struct places *p,
 	struct record *r = &a->record;
 	char program[PATH_MAX], size[24], timeout[24];
 	const char *argv[] = {file_find_program(PROGRAM, program),
-			      "--address",
-			      r->address,
-			      "--export",
-			      r->export_name,
+			      "--parts",
+			      p->parts,
 			      "--mount",
 			      p->mount,
 			      "--name",
@@ -279,6 +281,9 @@ static int fuse_detach(struct attachment *a, struct error *err)
 	if (unlink(p.log) < 0 && errno != ENOENT)
 		return error_set(err, errno, "unlink '%s': %s", p.log,
 				 strerror(errno));
+	if (unlink(p.parts) < 0 && errno != ENOENT)
+		return error_set(err, errno, "unlink '%s': %s", p.parts,
+				 strerror(errno));
 	return 0;
 }
 
@@ -344,6 +349,7 @@ static int fuse_resize(struct attachment *a, uint64_t size, struct error *err)
 
 const struct transport transport_fuse = {
 	.name = "fuse",
+	.parts = true,
 	.probe = fuse_probe,
 	.attach = fuse_attach,
 	.detach = fuse_detach,

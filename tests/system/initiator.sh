@@ -531,4 +531,136 @@ test_a_kill_at_any_step_of_a_local_attach_is_repaired() {
 	[ $total -gt 30 ] || fail "only $total kills: is strace at work?"
 }
 
+# ---- several exports as one device ----
+
+# three SIZE SIZE SIZE [OPTION]...: exports p0, p1, p2 of one server, and in
+# $parts the arguments that attach them
+three() {
+	local i sizes=("$1" "$2" "$3")
+	shift 3
+	parts="id=a transport=${TRANSPORT:-fuse}"
+	for i in 0 1 2; do
+		truncate -s "${sizes[i]}" "$TEST_DIR/p$i.img"
+	done
+	server p0 "${sizes[0]}" --export "p1=$TEST_DIR/p1.img" --export "p2=$TEST_DIR/p2.img" "$@"
+	for i in 0 1 2; do
+		parts+=" part=${sizes[i]},127.0.0.1:$SERVER_PORT,p$i"
+	done
+}
+
+test_exports_end_to_end_are_one_device() {
+	three 24M 8M 16M
+	call attach $parts size=48M
+	device=$(value device)
+	same "$(blockdev --getsize64 "$device")" $((48 << 20))
+	head -c 48M /dev/urandom >"$TEST_DIR/random"
+	# Of no unit that the parts have: requests go across their ends.
+	dd if="$TEST_DIR/random" of="$device" bs=733184 oflag=direct conv=fsync,nocreat status=none
+	cat "$TEST_DIR"/p[012].img | cmp - "$TEST_DIR/random"
+	dd if="$device" bs=733184 iflag=direct status=none | cmp - "$TEST_DIR/random"
+	# A hole over all of the middle, and a part of both others.
+	blkdiscard -o $((20 << 20)) -l $((16 << 20)) "$device"
+	dd if=/dev/zero of="$TEST_DIR/random" bs=1M seek=20 count=16 conv=notrunc status=none
+	dd if="$device" bs=1M iflag=direct status=none | cmp - "$TEST_DIR/random"
+	same "$(stat -c %b "$TEST_DIR/p1.img")" 0
+	refused EEXIST "detach it first" attach $(remote p0 24M)
+	refused EINVAL "have 50331648 bytes together" attach $parts size=64M
+	refused EINVAL "attached with all of them" resize id=a size=64M
+	refused ENODEV "several extents" attach id=b transport=nbd ${parts#* * } size=48M
+	fio_verifies "$device"
+	call detach id=a
+	nothing_left
+}
+
+fio_verifies() {
+	fio --name=v --filename="$1" --direct=1 --ioengine=libaio --iodepth=16 \
+		--rw=randwrite --bsrange=4k-512k --size=100% --verify=crc32c \
+		--do_verify=1 --randseed=7 --verify_state_save=0 >"$TEST_DIR/fio.out" 2>&1 ||
+		fail "$(cat "$TEST_DIR/fio.out")"
+}
+
+# As device mapper's "striped" has it: unit n is in part n mod 3.
+test_exports_in_turn_are_one_device() {
+	local i
+	three 8M 8M 8M
+	call attach $parts stripe_width=3 stripe_unit=256K size=24M
+	device=$(value device)
+	head -c 24M /dev/urandom >"$TEST_DIR/random"
+	dd if="$TEST_DIR/random" of="$device" bs=733184 oflag=direct conv=fsync,nocreat status=none
+	for ((i = 0; i < 96; i++)); do
+		cmp -n 262144 -i $((i * 262144)):$((i / 3 * 262144)) \
+			"$TEST_DIR/random" "$TEST_DIR/p$((i % 3)).img"
+	done
+	dd if="$device" bs=1M iflag=direct status=none | cmp - "$TEST_DIR/random"
+	blkdiscard "$device"
+	same "$(cat "$TEST_DIR"/p[012].img | tr -d '\0' | wc -c)" 0
+	fio_verifies "$device"
+	# One that is not of their size, or not whole units, is no such stripe.
+	refused EINVAL "of one stripe" attach ${parts/8M/16M} stripe_width=3 stripe_unit=256K size=32M
+	refused EINVAL "power of two" attach $parts stripe_width=3 stripe_unit=3K size=24M
+	refused EINVAL "sets of 2" attach $parts stripe_width=2 stripe_unit=256K size=24M
+	call detach id=a
+	nothing_left
+}
+
+test_a_device_grows_at_its_end_while_it_is_used() {
+	three 64M 16M 32M
+	first=${parts% part=*}
+	call attach ${first% part=*} size=64M
+	device=$(value device)
+	grow() {
+		truncate -s 96M "$TEST_DIR/p0.img"
+		tell_server
+		call attach id=a transport=fuse part=96M,127.0.0.1:$SERVER_PORT,p0 \
+			part=32M,127.0.0.1:$SERVER_PORT,p2 size=128M
+	}
+	# An export that is smaller than its part changes nothing.
+	refused EIO "" attach ${first% part=*} part=32M,127.0.0.1:$SERVER_PORT,p1 size=96M
+	same "$(blockdev --getsize64 "$device")" $((64 << 20))
+	grows_while_used $((128 << 20)) grow
+	call get id=a
+	same "$(value healthy)" 1
+	# A repeat finds it so; and made anew it is the same.
+	grow
+	call detach id=a
+	grow
+	same "$(growing_check "$(growing_kind)" >/dev/null 2>&1; echo $?)" 0
+	call detach id=a
+	nothing_left
+}
+
+test_a_lost_part_costs_its_own_blocks_only() {
+	three 16M 16M 16M
+	other=$SERVER_PORT other_pid=$SERVER_PID
+	at_exit end_at_once $other_pid
+	# The part in the middle is another server's.
+	SERVER_PORT=
+	server lost 16M
+	parts=${parts/$other,p1/$SERVER_PORT,lost}
+	call attach $parts size=48M dead_timeout_ms=1000
+	device=$(value device)
+	write() { dd if=/dev/zero of="$device" bs=64k count=1 seek="$1" oflag=direct conv=nocreat,fsync status=none; }
+	write 300
+	kill_server
+	fails any "Input/output error" write 300
+	# The others go on: their flush does not ask the lost one.
+	write 0
+	write 700
+	fails any "Input/output error" dd if="$device" bs=64k count=1 skip=400 iflag=direct
+	# Across the end of a part, a request fails as a whole.
+	fails any "Input/output error" dd if="$device" bs=96k skip=170 count=1 iflag=direct
+	call get id=a
+	same "$(value healthy)" 0
+	same "$(value bad_part)" 1
+	case $(value problem) in
+	"timed out: part 1 of 3, 'lost' of 127.0.0.1:"*) ;;
+	*) fail "$(value problem)" ;;
+	esac
+	server lost 16M
+	eventually 30 healthy
+	write 300
+	call detach id=a
+	nothing_left
+}
+
 run_tests "$@"
