@@ -4,8 +4,8 @@
  * linear and striped targets have it. Pure functions.
  *
  * A device is segments, one behind the other. A linear segment is one part. A
- * striped one is a set of parts: its units of data go to them in turn, so that
- * part c of a set of w has the units c, w + c, 2w + c... one behind the other.
+ * striped one is a set of parts, to which its units of data go in turn. Part c
+ * of a set of w has the units c, w + c, 2w + c... one behind the other.
  *
  * A device grows at its end: its last linear part becomes larger, or segments
  * are added. No byte that is there moves.
@@ -55,8 +55,8 @@ struct segments {
  *
  * @sizes  bytes, of each part
  *
- * -EINVAL: no parts, too many, or an empty one; of a stripe: not whole sets, or
- * the parts of a set are not of one size, a multiple of the unit. -ERANGE:
+ * -EINVAL: no parts, too many, or an empty one. Of a stripe it also means: not
+ * whole sets, or a set whose parts are not of one size in whole units. -ERANGE:
  * larger than INT64_MAX together.
  */
 int segments_make(const struct stripe *stripe, const uint64_t *sizes,

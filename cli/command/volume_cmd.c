@@ -76,10 +76,16 @@ static int volume_spec_fill(const struct cli_options *o,
 	if (o->splits > VOLUME_SPLITS_MAX || o->max_splits > VOLUME_SPLITS_MAX)
 		return error_set(err, EINVAL, "at most %d splits",
 				 VOLUME_SPLITS_MAX);
+	if (o->stripe_width > VOLUME_SPLITS_MAX)
+		return error_set(err, EINVAL,
+				 "a stripe of more than %d extents",
+				 VOLUME_SPLITS_MAX);
 	spec->capacity = o->size;
 	spec->min_splits = (unsigned)o->splits;
 	spec->max_splits = (unsigned)o->max_splits;
 	spec->max_extent = o->max_extent;
+	spec->stripe_width = (unsigned)o->stripe_width;
+	spec->stripe_unit = o->stripe_unit;
 	spec->share_pools = o->share_pools;
 	r = word_set(spec->layout, sizeof(spec->layout), "layout", o->layout,
 		     err);
@@ -240,7 +246,7 @@ static const char *place_of(const struct volume_record *record,
 {
 	if (a->mount_point[0])
 		return a->mount_point;
-	return volume_spec_linear(&record->spec) &&
+	return volume_spec_is_device(&record->spec) &&
 			       a->state != ATTACHMENT_PUBLISHED
 		       ? "a device"
 		       : "-";
@@ -348,7 +354,12 @@ static void volume_status_print(const struct volume_status *status)
 	(void)printf("volume    %s, %s, %s, ", record->name,
 		     size_format(size, record->spec.capacity),
 		     volume_phase_name(record->phase));
-	if (volume_spec_linear(&record->spec))
+	if (volume_spec_stripe(&record->spec))
+		(void)printf("a block device, striped over %u extents in units "
+			     "of %s",
+			     record->spec.stripe_width,
+			     size_format(size, record->spec.stripe_unit));
+	else if (volume_spec_is_device(&record->spec))
 		(void)printf("a block device");
 	else
 		(void)printf("%s, policy %s", record->spec.fs_type,

@@ -73,6 +73,8 @@ struct cli_options {
 	uint64_t splits;
 	uint64_t max_splits;
 	uint64_t max_extent; /* bytes */
+	uint64_t stripe_width;
+	uint64_t stripe_unit; /* bytes */
 	bool share_pools;
 	bool shared;
 	struct option_list on;

@@ -145,13 +145,15 @@ static int check_layout(const Csi__V1__VolumeCapability *cap,
 			const char *layout, struct error *err)
 {
 	if (strcmp(layout, layout_of(cap)) == 0 ||
+	    (strcmp(layout, "stripe") == 0 &&
+	     cap->access_type_case != IS_MOUNT) ||
 	    (strcmp(layout, "direct") == 0 &&
 	     cap->access_type_case == IS_MOUNT))
 		return check_one(cap, layout, err);
 	return error_set(err, EINVAL,
 			 cap->access_type_case == IS_MOUNT
 				 ? "the volume is a block device (layout "
-				   "linear), not a file system"
+				   "linear or stripe), not a file system"
 				 : "the volume is a file system (layout "
 				   "union), not a block device");
 }

@@ -131,6 +131,18 @@ static int take_share_pools(struct volume_spec *s, const char *v,
 	return 0;
 }
 
+static int take_stripe_width(struct volume_spec *s, const char *v,
+			     struct error *err)
+{
+	return set_count(&s->stripe_width, v, err);
+}
+
+static int take_stripe_unit(struct volume_spec *s, const char *v,
+			    struct error *err)
+{
+	return size_parse(v, &s->stripe_unit, err);
+}
+
 /* Check the value only: it decides the layout, which is done last. */
 static int check_kata(struct volume_spec *s, const char *v, struct error *err)
 {
@@ -188,10 +200,19 @@ static const struct {
 	int (*take)(struct volume_spec *spec, const char *value,
 		    struct error *err);
 } rows[] = {
-	{"layout", "`union`, `linear`",
-	 "a tree merged of the extents' file systems, or a block "
-	 "device of one extent; by default as `volumeMode` asks",
+	{"layout", "`union`, `linear`, `stripe`",
+	 "a tree merged of the extents' file systems; a block device, its "
+	 "extents end to end; or a block device, its extents striped; by "
+	 "default union or linear, as `volumeMode` asks",
 	 take_layout},
+	{"stripeWidth", "2 to 64",
+	 "of layout stripe: extents in a set, each in a pool of its own; 2 by "
+	 "default",
+	 take_stripe_width},
+	{"stripeUnit", "a size, a power of two from `4KiB` to `4MiB`",
+	 "of layout stripe: bytes that go to an extent in turn; 256KiB by "
+	 "default",
+	 take_stripe_unit},
 	{"fsType", "`ext4`, `xfs`",
 	 "the file system of each extent; `ext4` unless "
 	 "`csi.storage.k8s.io/fstype` says otherwise",
@@ -265,7 +286,7 @@ bool parameters_know(const char *key)
 
 static int parameter_unknown(const char *key, struct error *err)
 {
-	char known[384] = "";
+	char known[512] = "";
 
 	for (size_t i = 0; i < array_size(rows); i++) {
 		size_t at = strlen(known);

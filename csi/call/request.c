@@ -11,8 +11,6 @@
 #include "csi/call/parameters.h"
 #include "volume/op/node_states.h"
 
-#define CAPACITY_UNIT 4096u /* bytes; volume_spec_check() */
-
 /* The file system of the capabilities, unless the parameters have another. */
 static int request_take_fs_type(struct volume_spec *spec,
 				Csi__V1__VolumeCapability *const *caps,
@@ -40,7 +38,8 @@ static int request_take_layout(struct volume_spec *spec,
 	const char *layout;
 	int r = capabilities_layout(caps, n, &layout, err);
 
-	if (r < 0 || !layout[0] || strcmp(layout, spec->layout) == 0)
+	if (r < 0 || !layout[0] || strcmp(layout, spec->layout) == 0 ||
+	    (strcmp(layout, "linear") == 0 && volume_spec_stripe(spec)))
 		return r;
 	/* A file system too, but a guest's. */
 	if (strcmp(layout, "union") == 0 && volume_spec_direct(spec))
@@ -51,7 +50,8 @@ static int request_take_layout(struct volume_spec *spec,
 				 "capability for %s",
 				 spec->layout,
 				 strcmp(layout, "linear") == 0
-					 ? "a block device, which is 'linear'"
+					 ? "a block device, which is 'linear' "
+					   "or 'stripe'"
 					 : "a file system, which is 'union'");
 	(void)strcpy(spec->layout, layout);
 	return 0;
@@ -78,10 +78,16 @@ int request_read(struct request *request, ProtobufCMessage *const *parameters,
 		return r;
 	if (from && !spec->layout[0])
 		(void)strcpy(spec->layout, from->layout);
+	if (from && volume_spec_stripe(from) && volume_spec_stripe(spec)) {
+		if (!spec->stripe_width)
+			spec->stripe_width = from->stripe_width;
+		if (!spec->stripe_unit)
+			spec->stripe_unit = from->stripe_unit;
+	}
 	/*
 	 * One class serves both kinds of claims: a device has no file system.
 	 */
-	if (strcmp(spec->layout, "linear") == 0)
+	if (volume_spec_is_device(spec) && !volume_spec_direct(spec))
 		spec->fs_type[0] = '\0';
 	else if (from && !spec->fs_type[0])
 		(void)strcpy(spec->fs_type, from->fs_type);
@@ -100,8 +106,7 @@ void request_done(struct request *request)
 
 uint64_t request_minimum(const struct volume_spec *spec)
 {
-	return volume_spec_split_minimum(spec) *
-	       (spec->min_splits ? spec->min_splits : 1);
+	return volume_spec_minimum(spec);
 }
 
 int request_capacity(const Csi__V1__CapacityRange *range,
@@ -110,7 +115,7 @@ int request_capacity(const Csi__V1__CapacityRange *range,
 {
 	uint64_t required = range ? (uint64_t)range->required_bytes : 0;
 	uint64_t limit = range ? (uint64_t)range->limit_bytes : 0;
-	uint64_t least = request_minimum(spec);
+	uint64_t least = request_minimum(spec), unit = volume_spec_unit(spec);
 	uint64_t size = required ? required : REQUEST_SIZE_DEFAULT;
 
 	if (limit && limit < required)
@@ -119,11 +124,10 @@ int request_capacity(const Csi__V1__CapacityRange *range,
 				 "the %" PRIu64 " required",
 				 limit, required);
 	if (!required && limit && size > limit)
-		size = limit - limit % CAPACITY_UNIT;
+		size = limit - limit % unit;
 	if (size < least)
 		size = least;
-	if (size_round_up(size, CAPACITY_UNIT, &size) < 0 ||
-	    size > VOLUME_CAPACITY_MAX)
+	if (size_round_up(size, unit, &size) < 0 || size > VOLUME_CAPACITY_MAX)
 		return error_set(err, ERANGE,
 				 "%" PRIu64 " bytes: a volume has at most "
 				 "%" PRIu64,

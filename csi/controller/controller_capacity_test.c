@@ -128,7 +128,13 @@ static void capacity_honours_all_that_is_asked(void **state)
 	c.cap.access_type_case = CSI__V1__VOLUME_CAPABILITY__ACCESS_TYPE_BLOCK;
 	c.cap.block = &block;
 	assert_int_equal(capacity_of(t, &in), 5 * GIB);
-	assert_int_equal(maximum_of(t, &in), 3 * GIB);
+	assert_int_equal(maximum_of(t, &in), 5 * GIB);
+	/* Two equal pieces, in pools of 2 and 3 GiB. */
+	p.key = "layout";
+	p.value = "stripe";
+	in.n_parameters = 1;
+	assert_int_equal(maximum_of(t, &in), 4 * GIB);
+	in.n_parameters = 0;
 	in.n_volume_capabilities = 0;
 	assert_int_equal(maximum_of(t, &in), 5 * GIB);
 	fake_node_down(&t->nodes[1]);

@@ -235,8 +235,13 @@ static void refuses_parameters_it_does_not_know(void **state)
 {
 	static const char *const bad[][3] = {
 		{"policy", "mfs", "createPolicy"},
-		{"LAYOUT", "union", "layout, fsType"},
-		{"layout", "stripe", "union"},
+		{"LAYOUT", "union", "layout, stripeWidth"},
+		{"layout", "raid", "'union'"},
+		{"layout", "stripe", "'union'"},
+		{"stripeWidth", "0", "1 to 256"},
+		{"stripeWidth", "2", "not 'stripe'"},
+		{"stripeUnit", "64KiB", "not 'stripe'"},
+		{"stripeUnit", "much", "much"},
 		{"fsType", "zfs", "ext4"},
 		{"createPolicy", "best", "mfs"},
 		{"transport", "smb", "nbd"},

@@ -70,7 +70,7 @@ static int staged_attach(struct csi *csi, const struct volume_record *record,
 		record, volume_context_node(csi->volumes));
 	auto_free char *options = capability_mount_options(
 		stage->volume_capability, false);
-	bool block = volume_spec_linear(&record->spec);
+	bool block = volume_spec_is_device(&record->spec);
 	const struct volume_attach_request request = {
 		.name = record->name,
 		.mount_point = block ? NULL : stage->staging_target_path,
@@ -172,7 +172,7 @@ int node_ensure_staged(struct csi *csi, const struct volume_record *record,
 {
 	int r = 0;
 
-	if (!volume_spec_linear(&record->spec))
+	if (!volume_spec_is_device(&record->spec))
 		r = staged_check(record, state, asked, err);
 	if (r == 0)
 		r = staged_attach(csi, record, state->stage, err);

@@ -145,7 +145,7 @@ static bool is_attached(struct csi *csi, const struct volume_record *record,
 
 	/* Of a device nothing is mounted here. */
 	return a && a->state == ATTACHMENT_ATTACHED &&
-	       !volume_spec_linear(&record->spec) &&
+	       !volume_spec_is_device(&record->spec) &&
 	       (csi_id_parse(state->stage->volume_id, &id) == 0 ||
 		csi_inline_id_parse(state->stage->volume_id, &id) == 0) &&
 	       csi_id_matches(&id, record);

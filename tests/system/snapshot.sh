@@ -200,7 +200,7 @@ test_a_group_of_volumes_is_one_instant() {
 	volume g1; volume g2
 	at_exit on 1 trib snapshot group delete g --quiet
 	t volume create g1 --size 128MiB --splits 2 --in-pool cow
-	t volume create g2 --size 64MiB --layout linear --in-pool cow
+	t volume create g2 --size 128MiB --splits 2 --layout linear --in-pool cow
 	t snapshot group create g g2 g1
 	cuts=$(t snapshot list --json | jq -r '.[].status.cut' | sort -u | wc -l)
 	same "$cuts" 1 "instants"
@@ -211,6 +211,64 @@ test_a_group_of_volumes_is_one_instant() {
 	t volume delete g1
 	t volume delete g2
 	pools_empty
+}
+
+# A writer makes the same number of each extent in turn, each on its disk before
+# the next: an instant has no number twice as new as the one before it.
+test_a_snapshot_of_a_striped_device_is_one_instant() {
+	local device writer i
+	volume dev; volume devc; drop sdev
+	t volume create dev --size 192MiB --layout stripe --stripe-width 3 \
+		--stripe-unit 64KiB --in-pool cow
+	v 1 attach name=dev 2>/dev/null
+	device=$(v 1 device name=dev)
+	: >"$TEST_DIR/go"
+	python3 - "$device" "$TEST_DIR/go" <<-'END' &
+		import mmap, os, sys
+		fd = os.open(sys.argv[1], os.O_RDWR | os.O_DIRECT | os.O_DSYNC)
+		block = mmap.mmap(-1, 4096)
+		n = 0
+		while os.path.exists(sys.argv[2]):
+		    n += 1
+		    block[:8] = n.to_bytes(8, "little")
+		    for unit in 0, 1, 2:
+		        os.pwrite(fd, block, unit * 65536)
+	END
+	writer=$!
+	at_exit rm -f "$TEST_DIR/go"
+	numbers() {
+		for i in 0 1 2; do
+			dd if="$1" bs=64k skip=$i count=1 iflag=direct status=none | od -An -t u8 -N 8
+		done | tr -s ' \n' ' '
+	}
+	for i in 1 2 3; do
+		eventually 30 eval "[ \$(set -- \$(numbers $device); echo \$1) -gt $((i * 5)) ]"
+		t snapshot create sdev dev
+		t volume create devc --from-snapshot sdev
+		v 2 attach name=devc 2>/dev/null
+		set -- $(numbers "$(v 2 device name=devc)")
+		echo "# $*"
+		[ "$1" -ge "$2" ] && [ "$2" -ge "$3" ] && [ $(($1 - $3)) -le 1 ] ||
+			fail "of several instants: $*"
+		v 2 detach name=devc 2>/dev/null
+		t volume delete devc
+		t snapshot delete sdev
+	done
+	rm "$TEST_DIR/go"
+	wait $writer
+	# Back to an instant, in place.
+	dd if=/dev/zero of="$device" bs=64k count=3 oflag=direct conv=notrunc,fsync status=none
+	t snapshot create sdev dev
+	head -c 196608 /dev/urandom | dd of="$device" bs=64k oflag=direct conv=notrunc,fsync iflag=fullblock status=none
+	v 1 detach name=dev 2>/dev/null
+	t snapshot revert sdev
+	v 1 attach name=dev 2>/dev/null
+	same "$(dd if="$(v 1 device name=dev)" bs=64k count=3 iflag=direct status=none | tr -d '\0' | wc -c)" 0
+	v 1 detach name=dev 2>/dev/null
+	t snapshot delete sdev
+	t volume delete dev
+	pools_empty
+	nothing_left
 }
 
 test_a_clone_and_its_source_are_mounted_side_by_side() {

@@ -4,6 +4,7 @@
 # volumes, on three hosts.
 . "$(dirname "$0")/../lib.sh"
 . "$TOP/tests/volume_lib.sh"
+need fio xfs_growfs
 
 # publications VOLUME: "NODE STATE ..." of each, by node
 publications() { status "$1" | sed -n 's/^on=//p' | sort; }
@@ -192,8 +193,7 @@ test_publish_and_unpublish_killed_at_every_step_are_finished() {
 
 test_a_block_volume_lives_moves_and_grows() {
 	volume raw
-	fails 1 "a block volume lies in one pool" v 1 create name=raw size=1GiB layout=linear
-	fails 1 "a block volume lies in one pool" v 1 create name=raw size=9GiB layout=linear
+	fails 1 "a direct volume lies in one pool" v 1 create name=raw size=1GiB layout=direct
 	fails 1 "has no file system" v 1 create name=raw size=128MiB layout=linear fs=xfs
 	v 1 create name=raw size=128MiB layout=linear node=host2
 	fails 1 "ENOENT" v 1 device name=raw
@@ -247,9 +247,123 @@ test_a_block_volume_lives_moves_and_grows() {
 	nothing_left
 }
 
+# Three hosts with 640 MiB each: one device of 1 GiB and more.
+test_a_device_larger_than_any_node() {
+	volume wide
+	v 1 create name=wide size=1GiB layout=linear
+	same "$(status wide | count split=)" 2
+	v 1 attach name=wide
+	local device
+	device=$(v 1 device name=wide)
+	same "$(blockdev --getsize64 "$device")" $((1 << 30))
+	status wide | grep -c 'state=ok record=Ready .*device=/dev/' | grep -qx 2
+	! status wide | grep condition= || fail "a condition"
+	fio --name=v --filename="$device" --direct=1 --ioengine=libaio --iodepth=16 \
+		--rw=randwrite --bsrange=4k-512k --size=100% --io_size=64M \
+		--verify=crc32c --do_verify=1 --randseed=7 --verify_state_save=0 \
+		>"$TEST_DIR/fio.out" 2>&1 || fail "$(cat "$TEST_DIR/fio.out")"
+	mkfs.xfs -q "$device"
+	mkdir -p "$TEST_DIR/mnt"
+	mount "$device" "$TEST_DIR/mnt"
+	at_exit umount "$TEST_DIR/mnt"
+	# One file that no node could hold.
+	fallocate -l 900M "$TEST_DIR/mnt/large"
+	head -c 3000000 /dev/urandom >"$TEST_DIR/mnt/bytes"
+	cp "$TEST_DIR/mnt/bytes" "$TEST_DIR/bytes"
+	sync -f "$TEST_DIR/mnt"
+	# A host that is cut off writes no more, whichever extent it is.
+	fails 1 "EBUSY" v 1 detach name=wide
+	# It grows while it is mounted: by a third extent on the third host.
+	same "$(v 1 resize name=wide size=1536MiB)" "capacity=1610612736 behind=0"
+	same "$(status wide | count split=)" 3
+	same "$(blockdev --getsize64 "$device")" $((1536 << 20))
+	xfs_growfs "$TEST_DIR/mnt" >/dev/null
+	fallocate -l 400M "$TEST_DIR/mnt/more"
+	fails 1 "asked for" v 1 resize name=wide size=3GiB
+	umount "$TEST_DIR/mnt"
+	# Elsewhere, and by a snapshot of one instant.
+	v 1 detach name=wide
+	v 2 attach name=wide
+	device=$(v 2 device name=wide)
+	mount -o ro,norecovery "$device" "$TEST_DIR/mnt"
+	cmp "$TEST_DIR/bytes" "$TEST_DIR/mnt/bytes"
+	umount "$TEST_DIR/mnt"
+	# A repeated attach is one, and a lost node is named.
+	v 2 attach name=wide
+	same "$(v 2 device name=wide)" "$device"
+	v 1 attach name=wide force=1
+	fails any "" dd if="$device" of=/dev/null bs=1M skip=1000 count=1 iflag=direct
+	fails any "" dd if="$device" of=/dev/null bs=1M count=1 iflag=direct
+	v 2 detach name=wide
+	v 1 detach name=wide
+	v 1 delete name=wide
+	nothing_left
+}
+
+test_a_striped_device() {
+	local device i
+	volume raid
+	fails 1 "needs as many pools" v 1 create name=raid size=256MiB layout=stripe width=4
+	fails 1 "power of two" v 1 create name=raid size=256MiB layout=stripe unit=5KiB
+	fails 1 "not 'stripe'" v 1 create name=raid size=256MiB width=2
+	v 1 create name=raid size=192MiB layout=stripe width=3 unit=64KiB
+	v 1 create name=raid size=192MiB layout=stripe width=3 unit=64KiB
+	fails 1 "EEXIST" v 1 create name=raid size=192MiB layout=stripe width=3 unit=128KiB
+	v 1 attach name=raid
+	device=$(v 1 device name=raid)
+	same "$(blockdev --getsize64 "$device")" $((192 << 20))
+	head -c 3M /dev/urandom >"$TEST_DIR/bytes"
+	dd if="$TEST_DIR/bytes" of="$device" bs=1M oflag=direct conv=notrunc,fsync status=none
+	# As device mapper has it: unit n is in extent n mod 3.
+	for ((i = 0; i < 48; i++)); do
+		cmp -n 65536 -i $((i * 65536)):$((i / 3 * 65536)) "$TEST_DIR/bytes" \
+			"$(ls "$C"/host?/pool/extents/raid-$((i % 3)).data)"
+	done
+	# By another set of three behind it, of 64 MiB at least.
+	same "$(v 1 resize name=raid size=200MiB)" "capacity=402653184 behind=0"
+	same "$(status raid | count split=)" 6
+	same "$(blockdev --getsize64 "$device")" $((384 << 20))
+	dd if="$TEST_DIR/bytes" of="$device" bs=1M seek=300 oflag=direct conv=notrunc,fsync status=none
+	v 1 detach name=raid
+	v 3 attach name=raid
+	device=$(v 3 device name=raid)
+	dd if="$device" bs=1M count=3 iflag=direct status=none | cmp - "$TEST_DIR/bytes"
+	dd if="$device" bs=1M skip=300 count=3 iflag=direct status=none | cmp - "$TEST_DIR/bytes"
+	v 3 detach name=raid
+	# The record can be made anew of its extents.
+	v 1 delete name=raid
+	nothing_left
+}
+
+test_a_device_whose_extent_waits_has_it_at_the_next_attach() {
+	local device
+	volume later
+	v 1 create name=later size=576MiB layout=linear node=host1 node=host2
+	same "$(status later | count split=)" 1
+	# On its own host, by a loop device, which takes no other extent.
+	for host in 1 2; do
+		[ -e "$C/host$host/pool/extents/later-0.data" ] && break
+	done
+	v $host attach name=later
+	device=$(v $host device name=later)
+	fails 1 "join at the next attach" v $host resize name=later size=1GiB
+	same "$(blockdev --getsize64 "$device")" $((576 << 20))
+	v $host attach name=later
+	same "$(v $host device name=later)" "$device"
+	status later $host | grep -q 'split=1 .*state=detached'
+	v $host detach name=later
+	v $host attach name=later
+	same "$(blockdev --getsize64 "$(v $host device name=later)")" $((1 << 30))
+	! status later $host | grep condition= || fail "a condition"
+	v $host detach name=later
+	v 1 delete name=later
+	nothing_left
+}
+
 test_a_block_volume_killed_at_every_step_is_finished_or_undone() {
 	volume kb
-	prepare() { v 1 create name=kb size=128MiB layout=linear node=host2 >/dev/null 2>&1; }
+	# Of two extents, on two hosts.
+	prepare() { v 1 create name=kb size=128MiB layout=linear min=2 node=host2 node=host3 >/dev/null 2>&1; }
 	settle() {
 		if [ $(($1 % 2)) = 0 ]; then
 			v 1 attach name=kb >/dev/null 2>&1
@@ -262,7 +376,7 @@ test_a_block_volume_killed_at_every_step_is_finished_or_undone() {
 	}
 	kill_at_every 1 attach name=kb
 	prepare() {
-		v 1 create name=kb size=128MiB layout=linear node=host2 >/dev/null 2>&1
+		v 1 create name=kb size=128MiB layout=linear min=2 node=host2 node=host3 >/dev/null 2>&1
 		v 1 attach name=kb >/dev/null 2>&1
 	}
 	kill_at_every 1 detach name=kb

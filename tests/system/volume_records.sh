@@ -292,19 +292,20 @@ test_a_record_is_made_anew_of_the_extents_alone() {
 test_a_block_volume_and_one_never_written_to_are_recovered_too() {
 	volume raw
 	volume new
-	v 1 create name=raw size=100MiB layout=linear
+	v 1 create name=raw size=128MiB layout=stripe width=2 unit=64KiB
 	v 1 create name=new size=320MiB fs=xfs
 	local device
 	v 2 attach name=raw
 	device=$(v 2 device name=raw)
-	printf precious | dd of="$device" conv=fsync status=none
+	# In the second unit: of the second extent.
+	printf precious | dd of="$device" bs=64k seek=1 conv=fsync status=none
 	v 2 detach name=raw
 	forget raw
 	forget new
 	v 1 recover name=raw
 	v 1 recover name=new
 	v 3 attach name=raw
-	same "$(head -c 8 "$(v 3 device name=raw)")" precious
+	same "$(tail -c +65537 "$(v 3 device name=raw)" | head -c 8)" precious
 	v 3 detach name=raw
 	attach 1 new
 	same "$(findmnt -rno FSTYPE "$C/host1/run/volumes/new/branch-0")" xfs

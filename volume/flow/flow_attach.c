@@ -100,10 +100,12 @@ static int attach_split(struct operation *op, struct volume_split *split,
 		.read_only = at->read_only,
 		.joins = at->joins,
 		.linear = at->linear,
+		.n_splits = at->n_splits,
 	};
+	/* The first split of a device stands for all. */
+	const size_t n = at->linear ? 1 : at->n_splits;
 
-	return split->index < at->n_splits ? split_attach(op, split, &how, err)
-					   : 0;
+	return split->index < n ? split_attach(op, split, &how, err) : 0;
 }
 
 static int attach_splits(struct operation *op, struct error *err)
@@ -243,7 +245,7 @@ static int attach_check(struct operation *op, struct error *err)
 
 	if (r < 0)
 		return r;
-	at->linear = volume_spec_linear(&op->record->spec);
+	at->linear = volume_spec_is_device(&op->record->spec);
 	r = read_mount_point(at, err);
 	return r < 0 ? r : read_options(at, err);
 }
@@ -286,7 +288,7 @@ int volume_device(struct volume_context *ctx, const char *name, char *ret,
 		return r;
 	context_initiator_dir(ctx, dir);
 	a = volume_record_attachment(record, ctx->node);
-	if (!volume_spec_linear(&record->spec))
+	if (!volume_spec_is_device(&record->spec))
 		r = error_set(err, EINVAL,
 			      "volume '%s' is a tree, no block device", name);
 	else if (!a || a->state == ATTACHMENT_PUBLISHED ||

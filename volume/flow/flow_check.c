@@ -45,7 +45,7 @@ static int check_unattached(const struct operation *op, struct error *err)
 {
 	const struct volume_record *record = op->record;
 
-	if (volume_spec_linear(&record->spec) &&
+	if (volume_spec_is_device(&record->spec) &&
 	    !volume_spec_direct(&record->spec))
 		return error_set(
 			err, EOPNOTSUPP,

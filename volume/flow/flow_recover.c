@@ -160,6 +160,8 @@ static int spec_fill(struct volume_spec *spec,
 		     const struct extent_labels *labels, struct error *err)
 {
 	memcpy(spec->layout, labels->layout, sizeof(spec->layout));
+	spec->stripe_width = labels->stripe_width;
+	spec->stripe_unit = labels->stripe_unit;
 	memcpy(spec->fs_type, labels->fs_type, sizeof(spec->fs_type));
 	memcpy(spec->policy, labels->policy, sizeof(spec->policy));
 	memcpy(spec->transport, labels->transport, sizeof(spec->transport));

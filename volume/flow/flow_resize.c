@@ -138,6 +138,9 @@ static int resize_run(struct operation *op, uint64_t capacity,
 	target = volume_record_target(op->record);
 	if (capacity == 0)
 		capacity = target;
+	if (size_round_up(capacity, volume_spec_unit(&op->record->spec),
+			  &capacity) < 0)
+		capacity = UINT64_MAX; /* refused for that */
 	r = check_capacity(op, capacity, err);
 	if (r == 0)
 		r = check_allowed(op, capacity, err);

@@ -44,7 +44,7 @@ static int trim_check(const struct volume_context *ctx,
 	const struct volume_attachment *a = volume_record_attachment(record,
 								     ctx->node);
 
-	if (volume_spec_linear(&record->spec))
+	if (volume_spec_is_device(&record->spec))
 		return error_set(
 			err, EOPNOTSUPP,
 			"it is a block device: its user trims it, by fstrim or "
@@ -118,7 +118,7 @@ int volume_trim_here(struct volume_context *ctx, volume_trimmed told,
 		uint64_t bytes = 0;
 
 		if (!a || a->state != ATTACHMENT_ATTACHED || a->read_only ||
-		    volume_spec_linear(&records[i]->spec))
+		    volume_spec_is_device(&records[i]->spec))
 			continue;
 		r = volume_trim(ctx, records[i]->name, &bytes, &why);
 		if (told)

@@ -77,8 +77,8 @@ static int grow_branch(struct operation *op, struct volume_split *split,
 	return r;
 }
 
-static int grow_linear(struct operation *op, struct volume_split *split,
-		       struct error *err)
+static int grow_one(struct operation *op, struct volume_split *split,
+		    struct error *err)
 {
 	struct initiator_device device;
 	int r = grow_device(op, split, &device, err);
@@ -86,6 +86,45 @@ static int grow_linear(struct operation *op, struct volume_split *split,
 	if (r == 0 && split->fs_behind)
 		r = split_set_behind(op, split, false, err);
 	return r;
+}
+
+/* The device takes all splits, if it is of those that can. */
+static int grow_joined(struct operation *op, uint64_t epoch, size_t made,
+		       struct error *err)
+{
+	const struct split_attach how = {
+		.epoch = epoch,
+		.transport = op->record->spec.transport,
+		.linear = true,
+		.n_splits = made,
+	};
+	struct initiator_device device;
+	char dir[PATH_MAX];
+	int r;
+
+	context_initiator_dir(op->ctx, dir);
+	r = check_device(&op->record->splits[0], dir, &device, err);
+	if (r < 0)
+		return r;
+	if (strcmp(device.transport, "fuse") != 0)
+		return error_set(
+			err, EOPNOTSUPP,
+			"its extents are as large as asked for, but %s, by "
+			"'%s', takes no further extent while it is attached: "
+			"they join at the next attach",
+			device.device, device.transport);
+	return split_attach(op, &op->record->splits[0], &how, err);
+}
+
+static int grow_linear(struct operation *op, uint64_t epoch, struct error *err)
+{
+	const size_t made = volume_record_made(op->record);
+
+	if (made > 1)
+		return volume_record_fs_behind(op->record)
+			       ? grow_joined(op, epoch, made, err)
+			       : 0;
+	return grow_one(op, &op->record->splits[0], err);
 }
 
 /* ---- new splits join ---- */
@@ -146,7 +185,7 @@ int resize_here(struct operation *op, struct error *err)
 
 	if (!a)
 		return 0;
-	if (volume_spec_linear(&op->record->spec))
-		return grow_linear(op, &op->record->splits[0], err);
+	if (volume_spec_is_device(&op->record->spec))
+		return grow_linear(op, a->epoch, err);
 	return branches_grow(op, a, err);
 }

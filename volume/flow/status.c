@@ -110,26 +110,46 @@ static void ask_node(struct look *look, struct volume_split_status *s)
 	node_extent_done(&extent);
 }
 
+/* Tell the state of a split by the device that it is a part of. */
+static void tell_part(struct volume_split_status *s,
+		      const struct initiator_device *device)
+{
+	const unsigned part = s->split.index;
+
+	if (part > 0 && part >= device->n_parts)
+		set_state(s, "detached",
+			  "it joins the device here at the next attach");
+	else if (!device->healthy && (device->bad_part == (int)part ||
+				      (device->bad_part < 0 && part == 0)))
+		set_state(s, "broken", device->problem);
+}
+
 static void status_look_here(struct look *look, struct volume_split_status *s)
 {
+	const struct volume_record *record = look->status->record;
+	const bool joined = volume_spec_is_device(&record->spec);
 	struct initiator_device device;
 	struct mount_info info;
 	char dir[PATH_MAX];
 
 	context_initiator_dir(look->ctx, dir);
-	if (initiator_get(dir, s->split.extent, &device, NULL) < 0) {
+	if (initiator_get(dir,
+			  record->splits[joined ? 0 : s->split.index].extent,
+			  &device, NULL) < 0) {
 		set_state(s, "detached", "it has no device on this machine");
 		return;
 	}
 	(void)snprintf(s->transport, sizeof(s->transport), "%s",
 		       device.transport);
 	(void)snprintf(s->device, sizeof(s->device), "%s", device.device);
+	if (joined) { /* the device is all there is */
+		tell_part(s, &device);
+		return;
+	}
 	if (!device.healthy) {
 		set_state(s, "broken", device.problem);
 		return;
 	}
-	if (volume_spec_linear(&look->status->record->spec))
-		return; /* the device is all there is */
 	local_branch_dir(look->ctx, look->status->record->name, s->split.index,
 			 s->branch);
 	if (mounts_find(s->branch, &info, NULL) < 0) {
@@ -215,7 +235,7 @@ static void tell_of_union(struct volume_context *ctx,
 {
 	const struct volume_record *record = status->record;
 	const struct volume_attachment *a = attachment_of(record, ctx);
-	const bool linear = volume_spec_linear(&record->spec);
+	const bool linear = volume_spec_is_device(&record->spec);
 
 	if (!a) {
 		if (local_exists(ctx, record->name, NULL) > 0)
@@ -350,7 +370,7 @@ static void look_at_union(struct volume_context *ctx,
 	const struct volume_attachment *a = attachment_of(status->record, ctx);
 
 	status->attached_here = a;
-	if (!a || volume_spec_linear(&status->record->spec))
+	if (!a || volume_spec_is_device(&status->record->spec))
 		return;
 	memcpy(status->mount_point, a->mount_point,
 	       sizeof(status->mount_point));

@@ -212,6 +212,9 @@ static bool split_healthy(struct attach *at, unsigned index)
 	struct mount_info info;
 	struct stat st;
 
+	/* The first split has the device. */
+	if (at->linear && index > 0)
+		return true;
 	context_initiator_dir(at->op.ctx, dir);
 	local_branch_dir(at->op.ctx, at->op.name, index, branch);
 	/* A new one, not formatted yet, is not in the union: it can wait. */
@@ -244,7 +247,8 @@ static bool split_reconnects(struct attach *at, unsigned index)
 }
 
 /* Does the split's node answer, and have its extent? */
-static int check_served(struct attach *at, unsigned index, struct error *err)
+static int check_one_served(struct attach *at, unsigned index,
+			    struct error *err)
 {
 	const struct volume_split *split = &at->op.record->splits[index];
 	struct node_extent extent = {0};
@@ -254,6 +258,16 @@ static int check_served(struct attach *at, unsigned index, struct error *err)
 	if (r == 0)
 		r = node_client_get_extent(client, split->extent, &extent, err);
 	node_extent_done(&extent);
+	return r;
+}
+
+/* The device of several splits needs each of them. */
+static int check_served(struct attach *at, unsigned index, struct error *err)
+{
+	int r = check_one_served(at, index, err);
+
+	for (unsigned i = 1; r == 0 && at->linear && i < at->n_splits; i++)
+		r = check_one_served(at, i, err);
 	return r;
 }
 

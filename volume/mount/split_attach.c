@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* split_attach(): from an extent on its node to a branch on this machine. */
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -262,6 +263,29 @@ static bool may_be_used(const struct split_job *w)
 	       initiator_get(w->dir, w->split->extent, &before, NULL) == 0;
 }
 
+/* Record that somebody may write to the device from here on. */
+static int device_used(struct split_job *w, struct error *err)
+{
+	const size_t n = w->waits ? 1 : w->n_others + 1;
+	struct volume_record *record = w->op->record;
+	bool changed = false;
+	int r = 0;
+
+	operation_lock(w->op);
+	for (size_t i = 0; i < n; i++) {
+		struct volume_split *split = &record->splits[i];
+
+		changed = changed || split->state != SPLIT_READY ||
+			  (split->fs_behind && !w->waits);
+		split->state = SPLIT_READY;
+		split->fs_behind = split->fs_behind && w->waits;
+	}
+	if (changed)
+		r = operation_save(w->op, err);
+	operation_unlock(w->op);
+	return r;
+}
+
 static int attach_linear(struct split_job *w, struct error *err)
 {
 	bool looks = volume_spec_direct(&w->op->record->spec) &&
@@ -271,12 +295,7 @@ static int attach_linear(struct split_job *w, struct error *err)
 	if (r == 0 && looks)
 		r = w->how->read_only ? prepare_direct_reader(w, err)
 				      : prepare_direct(w, err);
-	/* Somebody may write to it from here on. */
-	if (r == 0 && w->split->state != SPLIT_READY)
-		r = split_job_save(w, SPLIT_READY, err);
-	if (r == 0 && w->split->fs_behind)
-		r = split_set_behind(w->op, w->split, false, err);
-	return r;
+	return r < 0 ? r : device_used(w, err);
 }
 
 static int attach_writer(struct split_job *w, struct error *err)
@@ -311,6 +330,38 @@ static int split_attach_run(struct split_job *w, struct error *err)
 				 : attach_writer(w, err);
 }
 
+/* The splits behind the first one of a device, which go with it. */
+static int others_add(struct split_job *w, struct error *err)
+{
+	if (!w->how->linear || w->how->n_splits < 2)
+		return 0;
+	w->others = calloc(w->how->n_splits - 1, sizeof(*w->others));
+	if (!w->others)
+		return error_set(err, ENOMEM, "out of memory");
+	w->joined = true;
+	w->n_others = w->how->n_splits - 1;
+	for (size_t i = 0; i < w->n_others; i++) {
+		struct split_job *one = &w->others[i];
+
+		one->op = w->op;
+		one->split = &w->op->record->splits[i + 1];
+		one->how = w->how;
+		one->here = strcmp(one->split->node, w->op->ctx->node) == 0;
+		one->joined = true;
+		memcpy(one->dir, w->dir, sizeof(one->dir));
+	}
+	return 0;
+}
+
+static void others_done(struct split_job *w)
+{
+	for (size_t i = 0; i < w->n_others; i++) {
+		node_extent_done(&w->others[i].extent);
+		node_record_done(&w->others[i].node);
+	}
+	free(w->others);
+}
+
 int split_attach(struct operation *op, struct volume_split *split,
 		 const struct split_attach *how, struct error *err)
 {
@@ -324,7 +375,10 @@ int split_attach(struct operation *op, struct volume_split *split,
 
 	context_initiator_dir(op->ctx, w.dir);
 	local_branch_dir(op->ctx, op->name, split->index, w.branch);
-	r = split_attach_run(&w, err);
+	r = others_add(&w, err);
+	if (r == 0)
+		r = split_attach_run(&w, err);
+	others_done(&w);
 	node_extent_done(&w.extent);
 	node_record_done(&w.node);
 	return r;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A split's extent: exported to this machine, and its device. */
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "initiator/device/device.h"
@@ -99,7 +100,7 @@ static int check_extent(struct split_job *w, struct error *err)
 	return 0;
 }
 
-int split_job_prepare(struct split_job *w, struct error *err)
+static int job_prepare(struct split_job *w, struct error *err)
 {
 	int r = context_node_load(w->op->ctx, w->split->node, &w->node, err);
 
@@ -107,7 +108,7 @@ int split_job_prepare(struct split_job *w, struct error *err)
 		r = context_client_of(w->op->ctx, &w->node, &w->client, err);
 	if (r == 0)
 		r = check_extent(w, err);
-	w->local = w->here &&
+	w->local = w->here && !w->joined &&
 		   local_goes_by_file(w->dir, w->split->extent, &w->extent);
 	if (r < 0 || w->local)
 		return r;
@@ -117,6 +118,32 @@ int split_job_prepare(struct split_job *w, struct error *err)
 		return r;
 	w->n_own = (size_t)r;
 	return 0;
+}
+
+/*
+ * Tell whether the device that is there was attached without the others, in a
+ * way that takes none.
+ */
+static bool device_takes_none(const struct split_job *w)
+{
+	struct initiator_device device;
+
+	return w->n_others > 0 &&
+	       initiator_get(w->dir, w->split->extent, &device, NULL) == 0 &&
+	       !device.dead && strcmp(device.transport, "fuse") != 0;
+}
+
+int split_job_prepare(struct split_job *w, struct error *err)
+{
+	int r;
+
+	w->waits = device_takes_none(w);
+	if (w->waits)
+		w->joined = false; /* it goes on as it is */
+	r = job_prepare(w, err);
+	for (size_t i = 0; r == 0 && i < w->n_others; i++)
+		r = job_prepare(&w->others[i], err);
+	return r;
 }
 
 /* ---- device ---- */
@@ -131,6 +158,35 @@ static const char *transport_of(const struct split_job *w)
 	if (w->local)
 		return "auto";
 	return w->here ? "fuse" : w->how->transport;
+}
+
+/* The parts of a device of several splits. Returned owned. */
+static int device_parts(const struct split_job *w,
+			struct initiator_request *request, struct error *err)
+{
+	const struct volume_spec *spec = &w->op->record->spec;
+	const size_t n = w->n_others + 1;
+	struct initiator_part *parts = calloc(n, sizeof(*parts));
+
+	if (!parts)
+		return error_set(err, ENOMEM, "out of memory");
+	request->size = 0;
+	for (size_t i = 0; i < n; i++) {
+		const struct split_job *one = i ? &w->others[i - 1] : w;
+
+		parts[i] = (struct initiator_part){
+			.address = one->node.data_address,
+			.export_name = one->extent.nbd_name,
+			.size = one->split->size,
+		};
+		request->size += parts[i].size;
+	}
+	request->parts = parts;
+	request->n_parts = n;
+	request->stripe_width = spec->stripe_width;
+	request->stripe_unit = spec->stripe_unit;
+	request->transport = w->how->transport;
+	return 0;
 }
 
 static int device_attach(struct split_job *w, bool read_only, struct error *err)
@@ -148,14 +204,18 @@ static int device_attach(struct split_job *w, bool read_only, struct error *err)
 		.launcher = w->op->ctx->launcher,
 	};
 	struct iscsi_route route;
-	int r;
+	int r = 0;
 
-	if (!w->local) {
+	if (w->joined) {
+		r = device_parts(w, &request, err);
+	} else if (!w->local) {
 		context_iscsi_route(w->op->ctx, &w->extent,
 				    w->node.data_address, &route);
 		iscsi_route_fill(&route, &w->extent, &request);
 	}
-	r = initiator_attach(&request, &w->device, err);
+	if (r == 0)
+		r = initiator_attach(&request, &w->device, err);
+	free((void *)request.parts);
 	/* A program that a killed call had started may be at work on it. */
 	if (r == 0)
 		r = device_settle(w->device.device, err);
@@ -175,5 +235,7 @@ int split_job_connect(struct split_job *w, bool read_only, struct error *err)
 {
 	int r = set_export(w, read_only, err);
 
+	for (size_t i = 0; r == 0 && i < w->n_others; i++)
+		r = set_export(&w->others[i], read_only, err);
 	return r < 0 ? r : device_attach(w, read_only, err);
 }

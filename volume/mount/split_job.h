@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One split on its way from an extent to a branch, shared by its files. */
+/*
+ * One split on its way from an extent to a branch, shared by its files. The
+ * first split of a device of several stands for all of them: it has the device.
+ */
 #ifndef VOLUME_SPLIT_JOB_H
 #define VOLUME_SPLIT_JOB_H
 
@@ -20,13 +23,25 @@ struct split_job {
 	char dir[PATH_MAX];
 	struct initiator_device device;
 	char branch[PATH_MAX];
+	/*
+	 * The splits behind this one in its device, only prepared and exported.
+	 * Owned; each has no others.
+	 */
+	struct split_job *others;
+	size_t n_others;
+	bool joined; /* it is one of several, of one device */
+	/*
+	 * The device was there before others were, and takes none while it is
+	 * attached.
+	 */
+	bool waits;
 };
 
 /* ---- split_device.c ---- */
 
-/* Find the extent, and the addresses of this machine for its server. */
+/* Find the extents, and the addresses of this machine for their servers. */
 int split_job_prepare(struct split_job *w, struct error *err);
-/* Export the extent at the epoch to this machine, and attach its device. */
+/* Export the extents at the epoch to this machine, and attach the device. */
 int split_job_connect(struct split_job *w, bool read_only, struct error *err);
 
 /* ---- split_format.c ---- */

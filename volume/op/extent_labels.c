@@ -2,6 +2,7 @@
 #include "volume/op/extent_labels.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -16,14 +17,18 @@ int extent_labels_make(const struct volume_record *record,
 {
 	const struct volume_spec *spec = &record->spec;
 	char place[32], fs[LABEL_TEXT_SIZE], kind[LABEL_TEXT_SIZE];
+	char stripe[40] = "";
 	int r = labels_set(ret, VOLUME_LABEL_UID, record->uid, err);
 
 	(void)snprintf(place, sizeof(place), "%u/%zu", split->index,
 		       record->n_splits);
 	(void)snprintf(fs, sizeof(fs), "%s %s", or_dash(spec->fs_type),
 		       split->fs_uuid);
-	(void)snprintf(kind, sizeof(kind), "%s %s %s", or_dash(spec->layout),
-		       or_dash(spec->policy), or_dash(spec->transport));
+	if (volume_spec_stripe(spec))
+		(void)snprintf(stripe, sizeof(stripe), "/%u/%" PRIu64,
+			       spec->stripe_width, spec->stripe_unit);
+	(void)snprintf(kind, sizeof(kind), "%s%s %s %s", or_dash(spec->layout),
+		       stripe, or_dash(spec->policy), or_dash(spec->transport));
 	if (r == 0)
 		r = labels_set(ret, VOLUME_LABEL_NAME, record->name, err);
 	if (r == 0)
@@ -46,6 +51,32 @@ static bool label_word_take(const char **at, char *ret, size_t size)
 		ret[0] = '\0';
 	*at += n;
 	*at += **at == ' ';
+	return true;
+}
+
+/* LAYOUT, or "stripe/WIDTH/UNIT". */
+static bool label_layout_take(const char **at, struct extent_labels *ret)
+{
+	char word[sizeof(ret->layout) + 32];
+	unsigned width = 0;
+	uint64_t unit = 0;
+	char *rest;
+	int end = 0;
+
+	if (!label_word_take(at, word, sizeof(word)))
+		return false;
+	rest = strchr(word, '/');
+	if (rest &&
+	    (sscanf(rest, "/%3u/%10" SCNu64 "%n", &width, &unit, &end) != 2 ||
+	     rest[end]))
+		return false;
+	if (rest)
+		*rest = '\0';
+	if (strlen(word) >= sizeof(ret->layout))
+		return false;
+	(void)strcpy(ret->layout, word);
+	ret->stripe_width = width;
+	ret->stripe_unit = unit;
 	return true;
 }
 
@@ -73,7 +104,7 @@ int extent_labels_read(const struct node_extent *extent,
 	    !label_word_take(&fs, found.fs_type, sizeof(found.fs_type)) ||
 	    !label_word_take(&fs, found.fs_uuid, sizeof(found.fs_uuid)) ||
 	    *fs || strlen(found.fs_uuid) != UUID_TEXT_SIZE - 1 ||
-	    !label_word_take(&spec, found.layout, sizeof(found.layout)) ||
+	    !label_layout_take(&spec, &found) ||
 	    !label_word_take(&spec, found.policy, sizeof(found.policy)) ||
 	    !label_word_take(&spec, found.transport, sizeof(found.transport)) ||
 	    *spec)

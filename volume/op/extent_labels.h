@@ -7,7 +7,8 @@
  *	tributary.io/volume        NAME
  *	tributary.io/split         INDEX/COUNT: of so many, when it was made
  *	tributary.io/file-system   TYPE UUID; "-" for TYPE: none
- *	tributary.io/spec          LAYOUT POLICY TRANSPORT; "-" for none
+ *	tributary.io/spec          LAYOUT POLICY TRANSPORT; "-" for none.
+ *	                           A stripe's LAYOUT is "stripe/WIDTH/UNIT"
  *
  * The epoch is in the extent's export, the size and whether it was ever
  * written to in the extent itself.
@@ -26,6 +27,8 @@ struct extent_labels {
 	char fs_type[16]; /* "": none */
 	char fs_uuid[UUID_TEXT_SIZE];
 	char layout[16], policy[16], transport[16];
+	unsigned stripe_width; /* 0: no stripe */
+	uint64_t stripe_unit;  /* bytes */
 };
 
 /* Make all labels of the extent of @split. labels_done(). */

@@ -152,6 +152,14 @@ int split_adopt(struct operation *op, struct volume_split *split,
 	operation_unlock(op);
 	if (r == 0)
 		return 0;
+	if (r == -ERANGE && volume_spec_is_device(&op->record->spec))
+		return error_set(err, EUCLEAN,
+				 "extent '%s' on node '%s' has %llu bytes, "
+				 "%llu in the record: another size would move "
+				 "what lies behind it in the device",
+				 split->extent, split->node,
+				 (unsigned long long)extent->size,
+				 (unsigned long long)split->size);
 	return error_set(err, EUCLEAN,
 			 "extent '%s' on node '%s' is not the one in the "
 			 "record of volume '%s'",

@@ -51,13 +51,16 @@ struct split_attach {
 	bool joins;
 	/* Only the device. A file system for a guest is checked before. */
 	bool linear;
+	/* Linear: the first splits, which the device is made of; 0: one. */
+	size_t n_splits;
 	bool device_only; /* whatever its layout, and as it is */
 };
 
 /*
  * Make a split usable here: export its extent at the epoch, attach it, format a
- * new one, check it and mount it as a branch. The file system grows if the
- * extent grew. Parts that are done are left.
+ * new one, check it and mount it as a branch. The first split of a device takes
+ * the others with it. The file system grows if the extent grew. Parts that are
+ * done are left.
  *
  * For a reader, steps that need writing (formatting, a journal) come first,
  * while only this machine is admitted.

@@ -193,8 +193,8 @@ static int pools_count(struct plan *plan, struct error *err)
 			       "%zu splits need as many pools", min);
 		return no_space(plan, why, err);
 	}
-	if (n > 1 && volume_spec_linear(spec))
-		return no_space(plan, "a block volume lies in one pool", err);
+	if (n > 1 && volume_spec_direct(spec))
+		return no_space(plan, "a direct volume lies in one pool", err);
 	if (n == 0 || units * PLANNER_UNIT + best_tail < plan->capacity)
 		return no_space(plan, "", err);
 	if (n > splits_limit(spec)) {
@@ -308,6 +308,43 @@ static void splits_fill(const struct plan *plan, struct planner_split *splits)
 	}
 }
 
+static int place_stripe(struct plan *plan, struct planner_split **ret,
+			size_t *ret_count, struct error *err)
+{
+	const struct volume_spec *spec = plan->spec;
+	uint64_t piece = plan->capacity / spec->stripe_width;
+	char why[128], size[SIZE_TEXT_MAX];
+	struct planner_split *splits;
+
+	if (size_round_up(piece + (piece * spec->stripe_width < plan->capacity),
+			  spec->stripe_unit, &piece) < 0)
+		return no_space(plan, "it is too large", err);
+	if (plan->capacity < volume_spec_minimum(spec))
+		return no_space(plan, "the parts would be too small", err);
+	if (spec->max_extent && piece > spec->max_extent)
+		return no_space(plan,
+				"a piece of the stripe is larger than "
+				"the largest extent allowed",
+				err);
+	if (spec->stripe_width > splits_limit(spec))
+		return no_space(plan, "it may have no more splits", err);
+	splits = calloc(spec->stripe_width, sizeof(*splits));
+	if (!splits)
+		return error_set(err, ENOMEM, "out of memory");
+	*ret_count = plan_stripe(plan, piece, splits);
+	if (*ret_count == spec->stripe_width) {
+		*ret = splits;
+		return 0;
+	}
+	(void)snprintf(why, sizeof(why),
+		       "a stripe of %u extents needs as many pools with %s "
+		       "each, and there are %zu",
+		       spec->stripe_width, size_format(size, piece),
+		       *ret_count);
+	free(splits);
+	return no_space(plan, why, err);
+}
+
 static int place_splits(const struct volume_spec *spec,
 			enum plan_strategy strategy,
 			const struct planner_pool *pools, size_t n_pools,
@@ -333,6 +370,8 @@ static int place_splits(const struct volume_spec *spec,
 	plan.least = (least + PLANNER_UNIT - 1) / PLANNER_UNIT;
 	r = candidates_find(&plan, n_pools, err);
 	items = plan.items;
+	if (r == 0 && volume_spec_stripe(spec))
+		return place_stripe(&plan, ret, ret_count, err);
 	if (r == 0)
 		r = pools_count(&plan, err);
 	if (r < 0)

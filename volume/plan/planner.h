@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Where to put a volume: a pure function of the request and the pools. The
- * same input gives the same answer.
+ * same input gives the same answer. A stripe is as many equal extents as it is
+ * wide, whatever the sizes of the pools.
  *
  * The spec's placement says how:
  *
@@ -87,6 +88,11 @@ struct planner_growth {
  * placed as planner_place() does it. All sizes are multiples of PLANNER_UNIT
  * more than now, but for one of the old and one of the new. The order of the
  * pools does not matter.
+ *
+ * A device (volume_spec_is_device()) grows at its end: of a linear one the last
+ * split alone, a stripe by another set. No extent of that set is too small, so
+ * it may be larger than asked for. New splits of a device may be in the pools
+ * of the others.
  *
  * A new split has at least what its file system needs, and its fair share of
  * @capacity (1 of VOLUME_SPLITS_MAX parts). The old splits grow by less where

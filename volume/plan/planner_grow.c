@@ -16,9 +16,19 @@ struct growth {
 	const struct planner_split *splits;
 	const struct planner_pool *pools;
 	size_t n_splits, n_pools;
-	uint64_t capacity; /* bytes, asked for */
-	struct in_place *in_place;
+	uint64_t capacity;         /* bytes, asked for */
+	size_t n_fixed;            /* the first splits, which do not grow */
+	uint64_t fixed;            /* bytes of those */
+	struct in_place *in_place; /* of the others */
 };
+
+/* The splits that lie before the end of a device stay as they are. */
+static size_t count_fixed(const struct volume_spec *spec, size_t n_splits)
+{
+	if (volume_spec_stripe(spec))
+		return n_splits;
+	return volume_spec_is_device(spec) ? n_splits - 1 : 0;
+}
 
 /*
  * A volume has a fixed number of places for splits: one below its fair share
@@ -39,7 +49,21 @@ static int growth_tell(const struct growth *g, uint64_t rest,
 		       const struct error *why, struct error *err)
 {
 	char text[ERROR_TEXT_MAX], size[SIZE_TEXT_MAX];
+	char asked[SIZE_TEXT_MAX], last[SIZE_TEXT_MAX];
 
+	if (g->n_fixed == g->n_splits) {
+		if (err)
+			*err = *why;
+		return -ENOSPC;
+	}
+	if (g->n_fixed > 0)
+		return error_set(
+			err, ENOSPC,
+			"%s asked for; its last extent could grow to %s; new "
+			"extents for the other %s: %s",
+			size_format(asked, g->capacity),
+			size_format(last, in_place_largest(g->in_place)),
+			size_format(size, rest), error_text(why));
 	in_place_tell(g->in_place, g->capacity, text);
 	return error_set(err, ENOSPC, "%s; new extents for the other %s: %s",
 			 text, size_format(size, rest), error_text(why));
@@ -69,8 +93,11 @@ static int place_rest(const struct growth *g, uint64_t rest,
 	}
 	memcpy(pools, g->pools, g->n_pools * sizeof(*pools));
 	in_place_leave(g->in_place, pools);
-	for (size_t i = 0; !spec.share_pools && i < g->n_splits; i++)
+	/* A device may come back to a pool that it had left. */
+	for (size_t i = g->n_fixed; !spec.share_pools && i < g->n_splits; i++)
 		pools[g->splits[i].pool].available = 0;
+	if (volume_spec_stripe(&spec) && rest < volume_spec_minimum(&spec))
+		rest = volume_spec_minimum(&spec);
 	spec.capacity = rest;
 	spec.min_splits = 0;
 	spec.max_splits = (unsigned)(limit - g->n_splits);
@@ -86,10 +113,11 @@ static int place_rest(const struct growth *g, uint64_t rest,
 static int growth_plan(const struct growth *g, struct planner_growth *ret,
 		       struct error *err)
 {
-	uint64_t largest = in_place_largest(g->in_place), own = g->capacity;
+	uint64_t largest = g->fixed + in_place_largest(g->in_place);
+	uint64_t own = g->capacity;
 	int r = 0;
 
-	if (g->capacity < in_place_size(g->in_place))
+	if (g->capacity < g->fixed + in_place_size(g->in_place))
 		return error_set(err, ERANGE, "a volume cannot shrink");
 	if (g->capacity > VOLUME_CAPACITY_MAX) {
 		char size[SIZE_TEXT_MAX];
@@ -99,11 +127,16 @@ static int growth_plan(const struct growth *g, struct planner_growth *ret,
 	}
 	if (g->capacity > largest)
 		r = place_rest(g, g->capacity - largest, ret, err);
-	for (size_t i = 0; r == 0 && i < ret->n_extra; i++)
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < g->n_fixed; i++)
+		ret->sizes[i] = g->splits[i].size;
+	if (g->n_fixed == g->n_splits)
+		return 0;
+	for (size_t i = 0; i < ret->n_extra; i++)
 		own -= ret->extra[i].size;
-	if (r == 0)
-		in_place_share(g->in_place, own, ret->sizes);
-	return r;
+	in_place_share(g->in_place, own - g->fixed, ret->sizes + g->n_fixed);
+	return 0;
 }
 
 int planner_grow(const struct volume_spec *spec,
@@ -127,8 +160,11 @@ int planner_grow(const struct volume_spec *spec,
 
 	if (!growth.sizes)
 		return error_set(err, ENOMEM, "out of memory");
-	r = in_place_new(splits, n_splits, pools, n_pools, spec->max_extent,
-			 &g.in_place, err);
+	g.n_fixed = count_fixed(spec, n_splits);
+	for (size_t i = 0; i < g.n_fixed; i++)
+		g.fixed += splits[i].size;
+	r = in_place_new(splits + g.n_fixed, n_splits - g.n_fixed, pools,
+			 n_pools, spec->max_extent, &g.in_place, err);
 	if (r == 0)
 		r = growth_plan(&g, &growth, err);
 	in_place_free(g.in_place);

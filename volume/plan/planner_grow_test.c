@@ -539,6 +539,145 @@ static void every_growth_beyond_is_whole_and_the_fewest(void **state)
 	assert_true(in_place > 1000);
 }
 
+/* ---- devices ---- */
+
+static struct volume_spec device_of(const char *layout, uint64_t capacity,
+				    unsigned width)
+{
+	struct volume_spec spec = {.capacity = capacity, .stripe_width = width};
+	struct error err = {0};
+
+	(void)strcpy(spec.layout, layout);
+	assert_int_equal(volume_spec_check(&spec, &err), 0);
+	return spec;
+}
+
+static void a_linear_device_grows_at_its_end_only(void **state)
+{
+	(void)state;
+	struct planner_pool pools[] = {pool_of("a", 9 * GIB), pool_of("b", GIB),
+				       pool_of("c", 2 * GIB)};
+	struct planner_split splits[] = {{0, GIB}, {1, GIB}};
+	struct volume_spec spec = device_of("linear", 2 * GIB, 0);
+	struct planner_growth growth;
+	struct error err = {0};
+
+	assert_int_equal(planner_grow(&spec, splits, 2, pools, 3, 3 * GIB,
+				      &growth, NULL),
+			 0);
+	assert_int_equal(growth.n_extra, 0);
+	assert_int_equal(growth.sizes[0], GIB);
+	assert_int_equal(growth.sizes[1], 2 * GIB);
+	planner_growth_done(&growth);
+	/* A third extent comes back to the pool of the first. */
+	assert_int_equal(planner_grow(&spec, splits, 2, pools, 3, 8 * GIB,
+				      &growth, NULL),
+			 0);
+	assert_int_equal(growth.sizes[0], GIB);
+	assert_int_equal(growth.sizes[1], 2 * GIB);
+	assert_int_equal(growth.n_extra, 1);
+	assert_int_equal(growth.extra[0].pool, 0);
+	assert_int_equal(growth.extra[0].size, 5 * GIB);
+	planner_growth_done(&growth);
+	assert_int_equal(planner_grow(&spec, splits, 2, pools, 3, 20 * GIB,
+				      &growth, &err),
+			 -ENOSPC);
+	assert_non_null(strstr(err.msg, "20.00 GiB asked for"));
+}
+
+static void a_stripe_grows_by_another_set(void **state)
+{
+	(void)state;
+	struct planner_pool pools[] = {pool_of("a", 2 * GIB), pool_of("b", GIB),
+				       pool_of("c", 128 * MIB)};
+	struct planner_split splits[] = {{0, GIB}, {1, GIB}};
+	struct volume_spec spec = device_of("stripe", 2 * GIB, 2);
+	struct planner_growth growth;
+	struct error err = {0};
+
+	assert_int_equal(planner_grow(&spec, splits, 2, pools, 3, 3 * GIB,
+				      &growth, NULL),
+			 0);
+	assert_int_equal(growth.sizes[0], GIB);
+	assert_int_equal(growth.sizes[1], GIB);
+	assert_int_equal(growth.n_extra, 2);
+	assert_int_equal(growth.extra[0].pool, 0);
+	assert_int_equal(growth.extra[0].size, 512 * MIB);
+	assert_int_equal(growth.extra[1].pool, 1);
+	assert_int_equal(growth.extra[1].size, 512 * MIB);
+	planner_growth_done(&growth);
+	/* No extent is too small: it gets more than was asked for. */
+	assert_int_equal(planner_grow(&spec, splits, 2, pools, 3,
+				      2 * GIB + 512 * 1024, &growth, NULL),
+			 0);
+	assert_int_equal(growth.extra[0].size, 64 * MIB);
+	assert_int_equal(growth.extra[1].size, 64 * MIB);
+	planner_growth_done(&growth);
+	assert_int_equal(planner_grow(&spec, splits, 2, pools, 3, 5 * GIB,
+				      &growth, &err),
+			 -ENOSPC);
+	assert_non_null(strstr(err.msg, "needs as many pools with 1.50 GiB"));
+}
+
+static void a_stripe_is_of_equal_pieces(void **state)
+{
+	(void)state;
+	struct planner_pool pools[] = {pool_of("a", 4 * GIB), pool_of("b", GIB),
+				       pool_of("c", 3 * GIB),
+				       pool_of("d", 2 * GIB)};
+	struct volume_spec spec = device_of("stripe", 3 * GIB, 3);
+	struct planner_split *splits;
+	struct error err = {0};
+	size_t n;
+
+	assert_int_equal(planner_place(&spec, pools, 4, &splits, &n, NULL), 0);
+	assert_int_equal(n, 3);
+	for (size_t i = 0; i < n; i++)
+		assert_int_equal(splits[i].size, GIB);
+	assert_int_equal(splits[0].pool, 0);
+	assert_int_equal(splits[1].pool, 2);
+	assert_int_equal(splits[2].pool, 3);
+	free(splits);
+	(void)strcpy(spec.placement, "packed");
+	assert_int_equal(planner_place(&spec, pools, 4, &splits, &n, NULL), 0);
+	assert_int_equal(splits[0].pool, 1);
+	free(splits);
+	spec = device_of("stripe", 9 * GIB, 3);
+	assert_int_equal(planner_place(&spec, pools, 4, &splits, &n, &err),
+			 -ENOSPC);
+	assert_non_null(strstr(err.msg, "there are 2"));
+	/* Local disks of one node, or several extents in one. */
+	spec.share_pools = true;
+	spec.capacity = 6 * GIB;
+	spec.stripe_width = 3;
+	assert_int_equal(planner_place(&spec, pools, 4, &splits, &n, NULL), 0);
+	assert_int_equal(n, 3);
+	free(splits);
+	spec = device_of("stripe", GIB, 2);
+	spec.max_extent = 256 * MIB;
+	assert_int_equal(planner_place(&spec, pools, 4, &splits, &n, &err),
+			 -ENOSPC);
+	assert_non_null(strstr(err.msg, "largest extent allowed"));
+}
+
+static void a_linear_device_goes_over_many_pools(void **state)
+{
+	(void)state;
+	struct planner_pool pools[] = {pool_of("a", 4 * GIB), pool_of("b", GIB),
+				       pool_of("c", 3 * GIB)};
+	struct volume_spec spec = device_of("linear", 7 * GIB, 0);
+	struct planner_split *splits;
+	size_t n;
+
+	assert_int_equal(planner_place(&spec, pools, 3, &splits, &n, NULL), 0);
+	assert_int_equal(n, 2);
+	free(splits);
+	spec.capacity = 4 * GIB;
+	assert_int_equal(planner_place(&spec, pools, 3, &splits, &n, NULL), 0);
+	assert_int_equal(n, 1);
+	free(splits);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -555,6 +694,10 @@ int main(void)
 		cmocka_unit_test(
 			full_splits_leave_their_pool_to_new_ones_that_may_share_it),
 		cmocka_unit_test(every_growth_beyond_is_whole_and_the_fewest),
+		cmocka_unit_test(a_linear_device_grows_at_its_end_only),
+		cmocka_unit_test(a_stripe_grows_by_another_set),
+		cmocka_unit_test(a_stripe_is_of_equal_pieces),
+		cmocka_unit_test(a_linear_device_goes_over_many_pools),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -46,6 +46,18 @@ void plan_sort(struct plan *plan);
 void plan_choose(struct plan *plan);
 
 /*
+ * Place a set of a stripe: spec->stripe_width pieces of @piece bytes. Each is
+ * in a pool of its own; with spec->share_pools, as few are in one pool as can
+ * be.
+ *
+ * @ret  as many splits
+ *
+ * Returns how many of them could be placed.
+ */
+size_t plan_stripe(const struct plan *plan, uint64_t piece,
+		   struct planner_split *ret);
+
+/*
  * Give every whole unit of the capacity to those used: at least plan->least,
  * and no more than its units, to each.
  */

@@ -120,6 +120,48 @@ void plan_choose(struct plan *plan)
 		pack(plan);
 }
 
+/* ---- stripes ---- */
+
+/* The better place for a piece: the near one, the one with fewer pieces... */
+static bool stripe_prefers(const struct plan *plan, const struct candidate *a,
+			   const struct candidate *b)
+{
+	if (a->near != b->near)
+		return a->near;
+	if (a->pieces != b->pieces)
+		return a->pieces < b->pieces;
+	return plan->strategy == PLAN_PACKED ? a->bytes < b->bytes
+					     : a->bytes > b->bytes;
+}
+
+size_t plan_stripe(const struct plan *plan, uint64_t piece,
+		   struct planner_split *ret)
+{
+	const struct volume_spec *spec = plan->spec;
+	size_t n = 0;
+
+	/* The room and the pieces of each candidate are as they become. */
+	while (n < spec->stripe_width) {
+		struct candidate *best = NULL;
+
+		for (size_t i = 0; i < plan->n_items; i++) {
+			struct candidate *c = &plan->items[i];
+
+			if (c->bytes < piece ||
+			    (c->pieces > 0 && !spec->share_pools))
+				continue;
+			if (!best || stripe_prefers(plan, c, best))
+				best = c;
+		}
+		if (!best)
+			break;
+		best->pieces++;
+		best->bytes -= piece;
+		ret[n++] = (struct planner_split){best->pool, piece};
+	}
+	return n;
+}
+
 /* ---- how much in each ---- */
 
 /* Rounding and the smallest extent left some over, or took too many. */

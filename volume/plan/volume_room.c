@@ -20,7 +20,7 @@ static bool places(struct volume_spec *spec, uint64_t capacity,
 	auto_free struct planner_split *splits = NULL;
 	size_t count;
 
-	spec->capacity = capacity;
+	spec->capacity = capacity - capacity % volume_spec_unit(spec);
 	return planner_place(spec, pools, n, &splits, &count, NULL) == 0;
 }
 
@@ -28,6 +28,8 @@ static uint64_t minimum_of(const struct volume_spec *spec)
 {
 	uint64_t least = volume_spec_split_minimum(spec), units;
 
+	if (volume_spec_stripe(spec))
+		return volume_spec_minimum(spec);
 	units = (least + PLANNER_UNIT - 1) / PLANNER_UNIT;
 	return units * PLANNER_UNIT * (spec->min_splits ? spec->min_splits : 1);
 }
@@ -86,6 +88,9 @@ static size_t usable_pools(const struct volume_spec *spec,
 	size_t count = 0;
 
 	one.min_splits = 0;
+	/* One of several pools that a stripe is in. */
+	if (volume_spec_stripe(spec))
+		(void)strcpy(one.layout, "linear");
 	for (size_t i = 0; i < n; i++) {
 		uint64_t size = pools[i].available -
 				pools[i].available % VOLUME_UNIT;
@@ -132,6 +137,7 @@ int volume_room_of_pools(const struct volume_spec *spec,
 		}
 		room.maximum = low;
 	}
+	room.maximum -= room.maximum % volume_spec_unit(spec);
 	*ret = room;
 	return 0;
 }

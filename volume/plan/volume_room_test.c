@@ -104,12 +104,12 @@ static void pools_that_are_too_full_do_not_count(void **state)
 	assert_int_equal(room.minimum, 64 * MIB);
 }
 
-static void a_block_device_is_as_large_as_the_largest_pool(void **state)
+static void a_device_of_one_extent_is_as_large_as_the_largest_pool(void **state)
 {
 	struct planner_pool pools[] = {pool_of("a", 2 * GIB),
 				       pool_of("b", 5 * GIB + 12288),
 				       pool_of("c", 3 * GIB)};
-	struct volume_spec spec = {.layout = "linear"};
+	struct volume_spec spec = {.layout = "direct", .fs_type = "ext4"};
 	struct volume_room room;
 
 	(void)state;
@@ -162,12 +162,22 @@ static void what_it_says_can_be_placed_and_no_more(void **state)
 			.share_pools = random_below(3) == 0,
 		};
 
-		if (random_below(4) == 0)
+		if (random_below(8) == 0)
+			spec = (struct volume_spec){.layout = "direct",
+						    .fs_type = "ext4"};
+		else if (random_below(8) == 0)
 			spec = (struct volume_spec){.layout = "linear"};
+		else if (random_below(6) == 0)
+			spec = (struct volume_spec){
+				.layout = "stripe",
+				.stripe_width = 2 + (unsigned)random_below(4),
+				.stripe_unit = 65536,
+				.share_pools = random_below(3) == 0,
+			};
 		else if (random_below(3) == 0)
 			spec.max_splits = spec.min_splits +
 					  (unsigned)random_below(4);
-		if (!volume_spec_linear(&spec) && random_below(3) == 0)
+		if (!volume_spec_is_device(&spec) && random_below(3) == 0)
 			spec.max_extent = 64 * MIB + random_below(GIB);
 		any_placement(&spec);
 		for (size_t i = 0; i < n; i++) {
@@ -185,7 +195,7 @@ int main(void)
 		cmocka_unit_test(the_largest_volume_is_the_sum_of_all_pools),
 		cmocka_unit_test(pools_that_are_too_full_do_not_count),
 		cmocka_unit_test(
-			a_block_device_is_as_large_as_the_largest_pool),
+			a_device_of_one_extent_is_as_large_as_the_largest_pool),
 		cmocka_unit_test(only_the_pools_that_are_wanted_count),
 		cmocka_unit_test(what_it_says_can_be_placed_and_no_more),
 	};

@@ -70,6 +70,10 @@ struct json_object *record_json_spec(const struct volume_spec *spec)
 
 	json_add_number(object, "capacity", spec->capacity);
 	json_add_text(object, "layout", spec->layout);
+	if (spec->stripe_width) {
+		json_add_number(object, "stripeWidth", spec->stripe_width);
+		json_add_number(object, "stripeUnit", spec->stripe_unit);
+	}
 	json_add_text(object, "fsType", spec->fs_type);
 	json_add_text(object, "policy", spec->policy);
 	json_add_text(object, "transport", spec->transport);
@@ -214,8 +218,14 @@ void record_scan_spec(struct json_scan *scan, struct json_object *object,
 					  VOLUME_CAPACITY_MAX, true);
 	json_scan_text(scan, object, "layout", spec->layout,
 		       sizeof(spec->layout), true);
+	spec->stripe_width = (unsigned)json_scan_number(
+		scan, object, "stripeWidth", 0, VOLUME_SPLITS_MAX,
+		volume_spec_stripe(spec));
+	spec->stripe_unit = json_scan_number(scan, object, "stripeUnit", 0,
+					     VOLUME_CAPACITY_MAX,
+					     volume_spec_stripe(spec));
 	json_scan_text(scan, object, "fsType", spec->fs_type,
-		       sizeof(spec->fs_type), !volume_spec_linear(spec));
+		       sizeof(spec->fs_type), !volume_spec_is_device(spec));
 	json_scan_text(scan, object, "policy", spec->policy,
 		       sizeof(spec->policy), false);
 	json_scan_text(scan, object, "transport", spec->transport,

@@ -72,12 +72,26 @@ bool volume_record_fs_behind(const struct volume_record *record)
 	return formatted > 0 && formatted < made;
 }
 
+/*
+ * Tell whether a split may become larger: in a device, what lies behind it
+ * would move.
+ */
+static bool split_may_grow(const struct volume_record *record,
+			   const struct volume_split *split)
+{
+	if (!volume_spec_is_device(&record->spec))
+		return true;
+	return !volume_spec_stripe(&record->spec) &&
+	       split->index + 1 == volume_record_made(record);
+}
+
 int volume_record_grown(struct volume_record *record,
 			struct volume_split *split, uint64_t size)
 {
 	uint64_t capacity;
 
 	if (size < split->size || size % RECORD_SIZE_UNIT ||
+	    (size > split->size && !split_may_grow(record, split)) ||
 	    __builtin_add_overflow(record->spec.capacity, size - split->size,
 				   &capacity) ||
 	    capacity > VOLUME_CAPACITY_MAX)

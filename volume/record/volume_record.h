@@ -163,11 +163,16 @@ struct volume_limits {
 struct volume_spec {
 	uint64_t capacity; /* bytes, multiple of 4096 */
 	/*
-	 * "union": a mounted tree. "linear": a device of one extent. "direct":
-	 * the same with a file system on it, which only a guest mounts.
+	 * union   a mounted tree
+	 * linear  a device, its extents end to end
+	 * stripe  a device, its extents in sets that are striped
+	 * direct  a device of one extent, with a file system that only a
+	 *         guest mounts
 	 */
 	char layout[16];
-	char fs_type[16];   /* "ext4" or "xfs"; linear: "" */
+	unsigned stripe_width; /* extents of a set; 0: no stripe */
+	uint64_t stripe_unit;  /* bytes; 0: no stripe */
+	char fs_type[16];      /* "ext4" or "xfs"; linear, stripe: "" */
 	char policy[16];    /* of the union: "pfrd" "mfs"... (docs/union.md) */
 	char transport[16]; /* "auto" or one of initiator/initiator.h */
 	/* Members that a request left open, and that were filled in since. */
@@ -191,19 +196,28 @@ struct volume_spec {
 	struct volume_limits limits; /* volume_limit() changes them */
 };
 
+#define VOLUME_STRIPE_WIDTH UINT32_C(2) /* by default */
+#define VOLUME_STRIPE_UNIT  (UINT64_C(256) << 10)
+
 /*
  * Fill in the defaults of empty members and check the rest. The capacity is
- * rounded up to a multiple of 4096. -EINVAL or -ERANGE: the text names the
- * member and the allowed values.
+ * rounded up to a multiple of volume_spec_unit(). -EINVAL or -ERANGE: the text
+ * names the member and the allowed values.
  */
 int volume_spec_check(struct volume_spec *spec, struct error *err);
 /*
- * Tell whether the volume is a block device of one extent, without union or
- * file system ("linear" or "direct").
+ * Tell whether the volume is a block device, without union ("linear", "stripe"
+ * or "direct").
  */
-bool volume_spec_linear(const struct volume_spec *spec);
+bool volume_spec_is_device(const struct volume_spec *spec);
 /* "direct". */
 bool volume_spec_direct(const struct volume_spec *spec);
+/* "stripe". */
+bool volume_spec_stripe(const struct volume_spec *spec);
+/* The capacity is a multiple of this; bytes. */
+uint64_t volume_spec_unit(const struct volume_spec *spec);
+/* The smallest volume of this kind; bytes. */
+uint64_t volume_spec_minimum(const struct volume_spec *spec);
 /* The smallest split that its file system can be made on; bytes. */
 uint64_t volume_spec_split_minimum(const struct volume_spec *spec);
 int volume_spec_copy(const struct volume_spec *from, struct volume_spec *to,
@@ -289,7 +303,8 @@ bool volume_record_fs_behind(const struct volume_record *record);
 /*
  * Record that the extent of @split (one of @record's) has @size bytes, at least
  * those recorded, and the capacity. -ERANGE: no size of an extent, or more than
- * a volume may have; nothing was changed.
+ * a volume may have. It is also -ERANGE where the growth would move what lies
+ * behind in a device. Nothing was changed then.
  */
 int volume_record_grown(struct volume_record *record,
 			struct volume_split *split, uint64_t size);

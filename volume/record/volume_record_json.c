@@ -303,7 +303,7 @@ static void volume_scan_status(struct json_scan *scan,
 					       &record->n_attachments);
 	for (size_t i = 0; i < record->n_attachments; i++)
 		scan_attachment(scan, json_object_array_get_idx(attachments, i),
-				i, volume_spec_linear(&record->spec),
+				i, volume_spec_is_device(&record->spec),
 				&record->attachments[i]);
 	record_scan_conditions(scan, status, &record->conditions,
 			       &record->n_conditions);
@@ -345,6 +345,28 @@ static void check_sizes(struct json_scan *scan,
 			       sum);
 }
 
+/* A device is made up of its splits in their order. */
+static void check_device_splits(struct json_scan *scan,
+				const struct volume_record *record)
+{
+	const unsigned width = record->spec.stripe_width;
+
+	if (volume_spec_direct(&record->spec) && record->n_splits > 1)
+		json_scan_fail(scan, "splits", "are more than one, of direct");
+	if (!volume_spec_stripe(&record->spec))
+		return;
+	if (record->n_splits % width)
+		json_scan_fail(scan, "splits", "are no whole stripes of %u",
+			       width);
+	for (size_t i = 0; i < record->n_splits && scan->r == 0; i++)
+		if (record->splits[i].grow_to ||
+		    record->splits[i].size !=
+			    record->splits[i - i % width].size ||
+		    record->splits[i].size % record->spec.stripe_unit)
+			json_scan_fail(scan, "splits",
+				       "of a stripe have different sizes");
+}
+
 /*
  * Check that all members of the record agree, and an attachment's epoch has
  * been given.
@@ -358,8 +380,7 @@ static void volume_scan_whole(struct json_scan *scan,
 	check_sizes(scan, record);
 	if (scan->r < 0)
 		return;
-	if (volume_spec_linear(&record->spec) && record->n_splits > 1)
-		json_scan_fail(scan, "splits", "are more than one, of linear");
+	check_device_splits(scan, record);
 	for (size_t i = 0; i < record->n_attachments; i++) {
 		if (record->attachments[i].epoch > record->epoch)
 			json_scan_fail(scan, "attachments",

@@ -278,7 +278,6 @@ static struct volume_record *linear_sample(void)
 	record->spec.min_splits = 0;
 	record->spec.capacity = 64 * MIB;
 	assert_int_equal(volume_spec_check(&record->spec, NULL), 0);
-	assert_int_equal(record->spec.max_splits, 1);
 	record->n_splits = 1;
 	record->attachments[0].mount_point[0] = '\0';
 	return record;
@@ -294,7 +293,7 @@ static void a_block_volume_has_one_split_and_no_mount(void **state)
 	assert_int_equal(volume_record_encode(record, &json, NULL), 0);
 	assert_int_equal(volume_record_decode(json, strlen(json), &copy, &err),
 			 0);
-	assert_true(volume_spec_linear(&copy->spec));
+	assert_true(volume_spec_is_device(&copy->spec));
 	assert_true(volume_spec_equal(&copy->spec, &record->spec));
 	volume_record_free(copy);
 	free(take_ptr(json));
@@ -306,6 +305,8 @@ static void a_block_volume_has_one_split_and_no_mount(void **state)
 	free(take_ptr(json));
 
 	record->attachments[0].mount_point[0] = '\0';
+	strcpy(record->spec.layout, "direct");
+	strcpy(record->spec.fs_type, "ext4");
 	record->n_splits = 2;
 	record->spec.capacity = 192 * MIB;
 	assert_int_equal(volume_record_encode(record, &json, NULL), 0);
@@ -315,14 +316,111 @@ static void a_block_volume_has_one_split_and_no_mount(void **state)
 	volume_record_free(record);
 }
 
-static void a_block_volume_of_many_extents_is_refused(void **state)
+/* As @record has it. Returns the error. */
+static int decode_again(const struct volume_record *record, struct error *err)
+{
+	struct volume_record *copy = NULL;
+	auto_free char *json = NULL;
+	int r;
+
+	assert_int_equal(volume_record_encode(record, &json, NULL), 0);
+	r = volume_record_decode(json, strlen(json), &copy, err);
+	if (r == 0)
+		assert_true(volume_spec_equal(&copy->spec, &record->spec));
+	volume_record_free(copy);
+	return r;
+}
+
+static void a_device_of_several_extents_keeps_their_order(void **state)
+{
+	struct volume_record *record = linear_sample();
+	struct error err = {0};
+
+	(void)state;
+	record->n_splits = 2;
+	record->splits[0].grow_to = 0;
+	record->splits[1].size = 128 * MIB;
+	record->spec.capacity = 192 * MIB;
+	assert_int_equal(decode_again(record, &err), 0);
+	/* Only the last one may grow: the others would move what is behind. */
+	assert_int_equal(volume_record_grown(record, &record->splits[0],
+					     record->splits[0].size + 4096),
+			 -ERANGE);
+	assert_int_equal(volume_record_grown(record, &record->splits[1],
+					     128 * MIB + 4096),
+			 0);
+	assert_int_equal(record->spec.capacity, 192 * MIB + 4096);
+
+	record->splits[1].size = 128 * MIB;
+	record->spec.capacity = 192 * MIB;
+	strcpy(record->spec.layout, "stripe");
+	record->spec.stripe_width = 2;
+	record->spec.stripe_unit = 65536;
+	assert_int_equal(decode_again(record, &err), -EINVAL);
+	assert_non_null(strstr(err.msg, "different sizes"));
+	record->splits[0].size = record->splits[1].size = 128 * MIB;
+	record->spec.capacity = 256 * MIB;
+	assert_int_equal(decode_again(record, &err), 0);
+	assert_int_equal(
+		volume_record_grown(record, &record->splits[1], 192 * MIB),
+		-ERANGE);
+	record->n_splits = 1;
+	record->spec.capacity = 128 * MIB;
+	assert_int_equal(decode_again(record, &err), -EINVAL);
+	volume_record_free(record);
+}
+
+static void a_stripe_has_a_width_and_a_unit(void **state)
+{
+	struct volume_spec spec = {.capacity = GIB, .layout = "stripe"};
+	struct volume_spec other = {
+		.capacity = GIB, .layout = "linear", .stripe_width = 2};
+	struct error err = {0};
+
+	(void)state;
+	assert_int_equal(volume_spec_check(&spec, NULL), 0);
+	assert_int_equal(spec.stripe_width, 2);
+	assert_int_equal(spec.stripe_unit, 256 << 10);
+	assert_int_equal(volume_spec_check(&other, &err), -EINVAL);
+	assert_non_null(strstr(err.msg, "not 'stripe'"));
+	/* Whole units to each. */
+	spec.stripe_width = 3;
+	assert_int_equal(volume_spec_check(&spec, NULL), 0);
+	assert_int_equal(spec.capacity, GIB + (512 << 10));
+	assert_int_equal(volume_spec_unit(&spec), 768 << 10);
+	spec.capacity = VOLUME_CAPACITY_MAX;
+	assert_int_equal(volume_spec_check(&spec, NULL), 0);
+	assert_int_equal(spec.capacity % volume_spec_unit(&spec), 0);
+	spec.capacity = 128 * MIB;
+	assert_int_equal(volume_spec_check(&spec, &err), -ERANGE);
+	assert_non_null(strstr(err.msg, "192.00 MiB"));
+	spec.capacity = GIB;
+	spec.stripe_width = 1;
+	assert_int_equal(volume_spec_check(&spec, NULL), -EINVAL);
+	spec.stripe_width = 65;
+	assert_int_equal(volume_spec_check(&spec, NULL), -EINVAL);
+	spec.stripe_width = 4;
+	spec.stripe_unit = 5000;
+	assert_int_equal(volume_spec_check(&spec, NULL), -EINVAL);
+	spec.stripe_unit = 4096;
+	spec.max_splits = 3;
+	assert_int_equal(volume_spec_check(&spec, NULL), -EINVAL);
+	spec.max_splits = 0;
+	spec.min_splits = 4;
+	assert_int_equal(volume_spec_check(&spec, NULL), -EINVAL);
+	spec.min_splits = 0;
+	strcpy(spec.fs_type, "ext4");
+	assert_int_equal(volume_spec_check(&spec, NULL), -EINVAL);
+}
+
+static void a_direct_volume_of_many_extents_is_refused(void **state)
 {
 	struct volume_spec spec = {.capacity = GIB, .layout = "linear"};
 
 	(void)state;
 	strcpy(spec.fs_type, "ext4");
 	assert_int_equal(volume_spec_check(&spec, NULL), -EINVAL);
-	spec.fs_type[0] = '\0';
+	strcpy(spec.layout, "direct");
 	spec.min_splits = 2;
 	assert_int_equal(volume_spec_check(&spec, NULL), -EINVAL);
 	spec.min_splits = 1;
@@ -332,7 +430,6 @@ static void a_block_volume_of_many_extents_is_refused(void **state)
 	spec.max_splits = 7;
 	assert_int_equal(volume_spec_check(&spec, NULL), 0);
 	assert_int_equal(spec.max_splits, 1);
-	assert_string_equal(spec.fs_type, "");
 }
 
 static void a_grown_extent_is_recorded_with_the_capacity(void **state)
@@ -611,7 +708,9 @@ int main(void)
 		cmocka_unit_test(a_record_survives_the_round_trip),
 		cmocka_unit_test(bad_members_are_refused_by_path),
 		cmocka_unit_test(a_block_volume_has_one_split_and_no_mount),
-		cmocka_unit_test(a_block_volume_of_many_extents_is_refused),
+		cmocka_unit_test(a_direct_volume_of_many_extents_is_refused),
+		cmocka_unit_test(a_device_of_several_extents_keeps_their_order),
+		cmocka_unit_test(a_stripe_has_a_width_and_a_unit),
 		cmocka_unit_test(a_grown_extent_is_recorded_with_the_capacity),
 		cmocka_unit_test(
 			a_split_that_is_being_made_is_no_part_of_a_ready_volume),

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/blockdev/segments.h"
 #include "base/cleanup.h"
 #include "base/size.h"
 #include "volume/record/volume_record.h"
@@ -92,9 +93,29 @@ static int word_check(const char *what, char *word, size_t size,
 			 what, (int)size - 1, word, known);
 }
 
-bool volume_spec_linear(const struct volume_spec *spec)
+bool volume_spec_is_device(const struct volume_spec *spec)
 {
-	return strcmp(spec->layout, "linear") == 0 || volume_spec_direct(spec);
+	return strcmp(spec->layout, "linear") == 0 ||
+	       volume_spec_stripe(spec) || volume_spec_direct(spec);
+}
+
+bool volume_spec_stripe(const struct volume_spec *spec)
+{
+	return strcmp(spec->layout, "stripe") == 0;
+}
+
+uint64_t volume_spec_unit(const struct volume_spec *spec)
+{
+	return volume_spec_stripe(spec) ? spec->stripe_width * spec->stripe_unit
+					: RECORD_SIZE_UNIT;
+}
+
+uint64_t volume_spec_minimum(const struct volume_spec *spec)
+{
+	unsigned splits = volume_spec_stripe(spec) ? spec->stripe_width
+						   : spec->min_splits;
+
+	return volume_spec_split_minimum(spec) * (splits ? splits : 1);
 }
 
 bool volume_spec_direct(const struct volume_spec *spec)
@@ -112,7 +133,8 @@ static void spec_list_init(struct volume_spec *spec)
 
 static int words_check(struct volume_spec *spec, struct error *err)
 {
-	static const char *const layouts[] = {"union", "linear", "direct"};
+	static const char *const layouts[] = {"union", "linear", "stripe",
+					      "direct"};
 	static const char *const systems[] = {"ext4", "xfs"};
 	/* As trib-union has them (union/config/policy.c). */
 	static const char *const policies[] = {
@@ -126,7 +148,8 @@ static int words_check(struct volume_spec *spec, struct error *err)
 	int r = word_check("layout", spec->layout, sizeof(spec->layout),
 			   layouts, array_size(layouts), err);
 
-	if (r == 0 && (!volume_spec_linear(spec) || volume_spec_direct(spec)))
+	if (r == 0 &&
+	    (!volume_spec_is_device(spec) || volume_spec_direct(spec)))
 		r = word_check("file system", spec->fs_type,
 			       sizeof(spec->fs_type), systems,
 			       array_size(systems), err);
@@ -151,29 +174,58 @@ uint64_t volume_spec_split_minimum(const struct volume_spec *spec)
 						 : VOLUME_CAPACITY_MIN;
 }
 
-/* A block volume: one extent; "direct" has a file system on it. */
-static int linear_check(struct volume_spec *spec, struct error *err)
+static int check_direct(struct volume_spec *spec, struct error *err)
 {
-	if (volume_spec_direct(spec) && strcmp(spec->fs_type, "ext4") != 0)
+	if (strcmp(spec->fs_type, "ext4") != 0)
 		return error_set(err, EINVAL,
 				 "a direct volume has the file system ext4, "
 				 "not '%.15s'",
 				 spec->fs_type);
-	if (!volume_spec_direct(spec) && spec->fs_type[0])
-		return error_set(err, EINVAL,
-				 "a linear volume is a block device: it has no "
-				 "file system, but '%.15s' was asked for",
-				 spec->fs_type);
 	if (spec->min_splits > 1)
 		return error_set(err, EINVAL,
-				 "a linear volume is one extent, not %u",
+				 "a direct volume is one extent, not %u",
 				 spec->min_splits);
 	if (spec->max_extent && spec->max_extent < spec->capacity)
 		return error_set(err, ERANGE,
-				 "a linear volume is one extent, and its size "
+				 "a direct volume is one extent, and its size "
 				 "is above that of the largest extent allowed");
 	spec->max_splits = 1;
 	return 0;
+}
+
+/* Fill in and check the width and the unit. */
+static int check_stripe(struct volume_spec *spec, struct error *err)
+{
+	struct stripe stripe;
+
+	if (!spec->stripe_width)
+		spec->stripe_width = VOLUME_STRIPE_WIDTH;
+	if (!spec->stripe_unit)
+		spec->stripe_unit = VOLUME_STRIPE_UNIT;
+	if (spec->min_splits)
+		return error_set(err, EINVAL,
+				 "the width of a stripe says how many extents "
+				 "it has, not their least number");
+	if (spec->max_splits && spec->max_splits < spec->stripe_width)
+		return error_set(err, EINVAL,
+				 "a stripe of %u extents, but at most %u are "
+				 "allowed",
+				 spec->stripe_width, spec->max_splits);
+	stripe = (struct stripe){spec->stripe_width, spec->stripe_unit};
+	return stripe_check(&stripe, err);
+}
+
+/* A block device. */
+static int check_device(struct volume_spec *spec, struct error *err)
+{
+	if (volume_spec_direct(spec))
+		return check_direct(spec, err);
+	if (spec->fs_type[0])
+		return error_set(err, EINVAL,
+				 "a %s volume is a block device: it has no "
+				 "file system, but '%.15s' was asked for",
+				 spec->layout, spec->fs_type);
+	return volume_spec_stripe(spec) ? check_stripe(spec, err) : 0;
 }
 
 static int size_check(struct volume_spec *spec, uint64_t least,
@@ -187,7 +239,11 @@ static int size_check(struct volume_spec *spec, uint64_t least,
 				 spec->fs_type[0] ? " with " : "",
 				 spec->fs_type, size_format(text[0], least),
 				 size_format(text[1], VOLUME_CAPACITY_MAX));
-	(void)size_round_up(spec->capacity, RECORD_SIZE_UNIT, &spec->capacity);
+	(void)size_round_up(spec->capacity, volume_spec_unit(spec),
+			    &spec->capacity);
+	if (spec->capacity > VOLUME_CAPACITY_MAX)
+		spec->capacity = VOLUME_CAPACITY_MAX -
+				 VOLUME_CAPACITY_MAX % volume_spec_unit(spec);
 	return 0;
 }
 
@@ -202,10 +258,20 @@ int volume_spec_check(struct volume_spec *spec, struct error *err)
 	if (r < 0)
 		return r;
 	least = volume_spec_split_minimum(spec);
-	if (volume_spec_linear(spec))
-		r = linear_check(spec, err);
+	if (!volume_spec_stripe(spec) &&
+	    (spec->stripe_width || spec->stripe_unit))
+		r = error_set(err, EINVAL,
+			      "the width and the unit of a stripe, but the "
+			      "layout is '%s', not 'stripe'",
+			      spec->layout);
+	if (r == 0 && volume_spec_is_device(spec))
+		r = check_device(spec, err);
 	if (r == 0)
-		r = size_check(spec, least, err);
+		r = size_check(spec,
+			       volume_spec_stripe(spec)
+				       ? volume_spec_minimum(spec)
+				       : least,
+			       err);
 	if (r < 0)
 		return r;
 	if (spec->min_splits > VOLUME_SPLITS_MAX ||
@@ -289,9 +355,15 @@ static bool words_equal(const struct volume_spec *made,
 bool volume_spec_equal(const struct volume_spec *made,
 		       const struct volume_spec *asked)
 {
+	/* Older versions made linear volumes of one extent only. */
+	const bool one = strcmp(made->layout, "linear") == 0 &&
+			 made->max_splits == 1 && !asked->max_splits;
+
 	return made->capacity == asked->capacity &&
+	       made->stripe_width == asked->stripe_width &&
+	       made->stripe_unit == asked->stripe_unit &&
 	       made->min_splits == asked->min_splits &&
-	       made->max_splits == asked->max_splits &&
+	       (one || made->max_splits == asked->max_splits) &&
 	       made->max_extent == asked->max_extent &&
 	       made->share_pools == asked->share_pools &&
 	       words_equal(made, asked) &&

@@ -34,6 +34,25 @@ static int clone_word_take(char *word, size_t size, const char *what,
 			 what, word_of(source), source->name, from, word);
 }
 
+static int stripe_take(struct volume_spec *spec, const struct volume_spec *from,
+		       struct error *err)
+{
+	if (!spec->stripe_width)
+		spec->stripe_width = from->stripe_width;
+	if (!spec->stripe_unit)
+		spec->stripe_unit = from->stripe_unit;
+	if (spec->stripe_width == from->stripe_width &&
+	    spec->stripe_unit == from->stripe_unit)
+		return 0;
+	return error_set(
+		err, EINVAL,
+		"%s '%s' is %u extents wide in units of %llu bytes, "
+		"not %u in units of %llu",
+		word_of(&spec->source), spec->source.name, from->stripe_width,
+		(unsigned long long)from->stripe_unit, spec->stripe_width,
+		(unsigned long long)spec->stripe_unit);
+}
+
 /* Fill in @spec from @from, except for properties that it has itself. */
 static int spec_take(struct volume_spec *spec, const struct volume_spec *from,
 		     size_t n_splits, struct error *err)
@@ -46,6 +65,8 @@ static int spec_take(struct volume_spec *spec, const struct volume_spec *from,
 	if (r == 0)
 		r = clone_word_take(spec->fs_type, sizeof(spec->fs_type),
 				    "file system", from->fs_type, source, err);
+	if (r == 0)
+		r = stripe_take(spec, from, err);
 	if (r < 0)
 		return r;
 	if (!spec->policy[0]) {
@@ -56,14 +77,14 @@ static int spec_take(struct volume_spec *spec, const struct volume_spec *from,
 		spec->capacity = from->capacity;
 	/* As the source's was: what was asked for then may be asked for again.
 	 */
-	if (size_round_up(spec->capacity, RECORD_SIZE_UNIT, &spec->capacity) <
-		    0 ||
+	if (size_round_up(spec->capacity, volume_spec_unit(from),
+			  &spec->capacity) < 0 ||
 	    spec->capacity < from->capacity)
 		return error_set(
 			err, ERANGE, "%s is smaller than %s '%s', which has %s",
 			size_format(text[0], spec->capacity), word_of(source),
 			source->name, size_format(text[1], from->capacity));
-	if (spec->max_splits && !volume_spec_linear(from) &&
+	if (spec->max_splits && !volume_spec_direct(from) &&
 	    n_splits > spec->max_splits)
 		return error_set(err, EINVAL,
 				 "%s '%s' has %zu splits, more than the %u "
@@ -273,6 +294,8 @@ static int clone_splits_set(struct plan *plan,
 	free(record->splits);
 	record->splits = splits;
 	record->n_splits = all;
+	/* The last set of a stripe may be more than was asked for. */
+	record->spec.capacity = volume_record_target(record);
 	return 0;
 }
 

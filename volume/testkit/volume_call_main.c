@@ -104,6 +104,12 @@ static int parse(struct arguments *a, char *word, struct error *err)
 				value);
 	else if (strcmp(word, "layout") == 0)
 		return set_text(a->spec.layout, sizeof(a->spec.layout), value);
+	else if (strcmp(word, "width") == 0)
+		a->spec.stripe_width = (unsigned)strtoul(value, NULL, 10);
+	else if (strcmp(word, "unit") == 0)
+		return size_parse(value, &a->spec.stripe_unit, err);
+	else if (strcmp(word, "max_extent") == 0)
+		return size_parse(value, &a->spec.max_extent, err);
 	else if (strcmp(word, "policy") == 0)
 		return set_text(a->spec.policy, sizeof(a->spec.policy), value);
 	else if (strcmp(word, "min") == 0)
