@@ -231,8 +231,7 @@ static int make_in_turn(struct group *group, uint64_t *ret_ticket,
 	return r < 0 ? r : members_unmark(group, ret_ticket, err);
 }
 
-/* Lock @ids held by none: a device that waits for its requests is waited for.
- */
+/* Lock @ids is not held: a device waits for its requests. */
 static int hold_sources(struct pool_raw *raw, const struct pool_copy *copies,
 			size_t n, uint32_t *ids, struct error *err)
 {
@@ -277,7 +276,7 @@ int pool_raw_copy(struct pool *pool, const struct pool_copy *copies, size_t n,
 		  pool_copied copied, void *context, struct error *err)
 {
 	struct pool_raw *raw = pool_raw_of(pool);
-	auto_free uint32_t *ids = calloc(n + 1, sizeof(*ids));
+	uint32_t *ids = calloc(n + 1, sizeof(*ids));
 	int r;
 
 	(void)copied; /* it takes no time */
@@ -288,6 +287,7 @@ int pool_raw_copy(struct pool *pool, const struct pool_copy *copies, size_t n,
 	if (r == 0)
 		r = copy_held(raw, copies, n, err);
 	release_sources(raw, ids, n);
+	free(ids);
 	return r;
 }
 
