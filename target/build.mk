@@ -30,7 +30,7 @@ TARGET_SERVERS := target/conn/conn.c target/conn/conn_buffer.c target/conn/conn_
   target/conn/conn_tls.c target/export/export_object.c target/export/export_table.c \
   target/export/export_use.c target/export/export_settle.c target/export/initiators.c \
   target/net/listener.c target/net/peer.c target/conn/receiver.c $(TARGET_ISCSI) $(TARGET_NBD) $(TARGET_SCSI) \
-  target/net/socket.c target/target.c target/target_worker.c
+  target/target.c target/target_worker.c
 
 # What a fuzzer compiles of base/ to have a loop and its devices.
 FUZZ_BASE := \

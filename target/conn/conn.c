@@ -4,14 +4,21 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdlib.h>
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "target/net/socket.h"
 
 /* Bytes of a payload received at once, at most: how often progress is seen. */
 #define PAYLOAD_PIECE_MAX (UINT32_C(1) << 20)
+
+/*
+ * An idle peer is left alone for half of its time limit, and probed in the
+ * other half.
+ */
+#define KEEPALIVE_TRIES 3
 
 void conn_touch(struct conn *conn)
 {
@@ -193,10 +200,36 @@ static void message_end(struct conn *conn, bool gone)
 	conn->message.msg_iovlen = 0;
 }
 
+void conn_message_advance(struct msghdr *message, size_t length)
+{
+	while (length > 0 && length >= message->msg_iov->iov_len) {
+		length -= message->msg_iov->iov_len;
+		message->msg_iov++;
+		message->msg_iovlen--;
+	}
+	if (length > 0) {
+		message->msg_iov->iov_base =
+			(char *)message->msg_iov->iov_base + length;
+		message->msg_iov->iov_len -= length;
+	}
+}
+
+/* @length bytes of conn->message are out; the loop sends the rest. */
+static void message_went(struct conn *conn, size_t length)
+{
+	conn_message_advance(&conn->message, length);
+	if (conn->tls)
+		tls_session_sent(conn->tls, length);
+	if (conn->message.msg_iovlen > 0)
+		send_later(conn);
+	else
+		message_end(conn, false);
+}
+
 bool conn_send(struct conn *conn)
 {
 	while (!conn->sending) {
-		size_t sent = 0;
+		ssize_t n;
 		int r = conn->tls ? conn_tls_gather(conn)
 				  : conn->ops->gather(conn, &conn->message);
 
@@ -204,15 +237,13 @@ bool conn_send(struct conn *conn)
 			message_end(conn, true);
 		if (r <= 0)
 			return r == 0;
-		r = socket_send(conn->fd, &conn->message, &sent);
-		if (conn->tls)
-			tls_session_sent(conn->tls, sent);
-		if (r == -EAGAIN) /* the loop waits for the socket */
-			send_later(conn);
-		else
-			message_end(conn, r < 0);
-		if (r < 0 && r != -EAGAIN)
+		n = sendmsg(conn->fd, &conn->message,
+			    MSG_DONTWAIT | MSG_NOSIGNAL);
+		if (n < 0 && errno != EAGAIN && errno != EINTR) {
+			message_end(conn, true);
 			return false;
+		}
+		message_went(conn, n > 0 ? (size_t)n : 0);
 	}
 	return true;
 }
@@ -226,19 +257,11 @@ static void send_done(struct op *op, int res)
 	if (res < 0 && res != -EAGAIN && res != -EINTR) {
 		message_end(conn, true);
 		conn_kill(conn);
-		return;
-	}
-	if (res > 0) {
-		socket_message_advance(&conn->message, (size_t)res);
-		if (conn->tls)
-			tls_session_sent(conn->tls, (size_t)res);
-	}
-	if (conn->phase == CONN_CLOSING)
+	} else if (conn->phase == CONN_CLOSING) {
 		message_end(conn, true);
-	else if (conn->message.msg_iovlen > 0)
-		send_later(conn);
-	else
-		message_end(conn, false);
+	} else {
+		message_went(conn, res > 0 ? (size_t)res : 0);
+	}
 }
 
 /* ---- receiving ---- */
@@ -309,6 +332,40 @@ static void receive_came(struct receiver *receiver, int res)
 }
 
 /* ---- starting ---- */
+
+static int at_least_one(unsigned seconds)
+{
+	return seconds > 0 ? (int)seconds : 1;
+}
+
+/*
+ * Nothing waits for a fuller packet, and a peer that is gone is noticed: after
+ * @timeout_s without a word from its machine, or in which it takes nothing. No
+ * system call waits for it; the ring does all the same.
+ */
+static void socket_setup(int fd, const struct peer_address *peer,
+			 unsigned timeout_s)
+{
+	const struct {
+		int level, name, value;
+	} options[] = {
+		{IPPROTO_TCP, TCP_NODELAY, 1},
+		{SOL_SOCKET, SO_KEEPALIVE, 1},
+		{IPPROTO_TCP, TCP_KEEPIDLE, at_least_one(timeout_s / 2)},
+		{IPPROTO_TCP, TCP_KEEPINTVL,
+		 at_least_one(timeout_s / 2 / KEEPALIVE_TRIES)},
+		{IPPROTO_TCP, TCP_KEEPCNT, KEEPALIVE_TRIES},
+		/* For bytes sent: tcp(7) */
+		{IPPROTO_TCP, TCP_USER_TIMEOUT, (int)timeout_s * 1000},
+	};
+
+	if (peer->family == AF_UNIX)
+		return;
+	/* A connection without them works too. */
+	for (size_t i = 0; i < array_size(options); i++)
+		(void)setsockopt(fd, options[i].level, options[i].name,
+				 &options[i].value, sizeof(options[i].value));
+}
 
 static struct conn *conn_new(struct conn_service *service, int fd,
 			     const struct peer_address *peer)
@@ -382,7 +439,7 @@ void conn_service_init(struct conn_service *service, const struct conn_ops *ops,
 		.ops = ops,
 		.loop = loop,
 		.exports = exports,
-		.peer_timeout_s = SOCKET_PEER_TIMEOUT_S,
+		.peer_timeout_s = CONN_PEER_TIMEOUT_S,
 		.wake.run = conn_service_wake,
 		.check.op.done = conn_service_check,
 	};

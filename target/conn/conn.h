@@ -47,6 +47,7 @@
  */
 #define CONN_OPENING_MAX 128
 
+#define CONN_PEER_TIMEOUT_S   60    /* without a word from it; ours */
 #define CONN_STOP_TIMEOUT_MS  2000  /* target_free(), target.h */
 #define CONN_DRAIN_TIMEOUT_MS 30000 /* for a peer that has said goodbye */
 
@@ -163,7 +164,7 @@ struct conn_service {
 	struct export_table *exports;
 	const struct tls_server *tls; /* NULL: none; set after init */
 	bool tls_required;            /* of TCP peers; NBD */
-	unsigned peer_timeout_s;      /* socket.h; may be set after init */
+	unsigned peer_timeout_s;      /* may be set after init */
 	/* @n connections have ended and are freed; 0: only a timer has. */
 	void (*ended)(struct conn_service *service, unsigned n);
 	void *owner; /* of ended() */
@@ -311,6 +312,9 @@ void conn_go_on(struct conn *conn);
 
 /* Send the bytes that are ready. False: the peer is gone. */
 bool conn_send(struct conn *conn);
+
+/* For conn_tls.c. @length bytes of @message are out: leave them behind. */
+void conn_message_advance(struct msghdr *message, size_t length);
 
 /* ---- TLS: conn_tls.c ---- */
 

@@ -6,7 +6,6 @@
 
 #include "base/cleanup.h"
 #include "target/conn/conn.h"
-#include "target/net/socket.h"
 
 /* Replies shorter than this share a record, bytes. */
 #define GATHER_MAX 16384u
@@ -134,7 +133,7 @@ static bool tls_encipher(struct conn *conn)
 			return false;
 		if (n == 0)
 			break;
-		socket_message_advance(&conn->plain, (size_t)n);
+		conn_message_advance(&conn->plain, (size_t)n);
 	}
 	conn->cipher.iov_base = (void *)tls_session_output(conn->tls, &length);
 	conn->cipher.iov_len = length;
