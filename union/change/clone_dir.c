@@ -406,17 +406,14 @@ static int use_copy(struct unionfs *fs, struct node *node, struct copy *copy,
 	return r < 0 ? r : unionfs_dir_fd(fs, copy, ret);
 }
 
-/* Was the copy removed? Others may change the branches, too. */
+/* Was the copy removed by others, which may change the branches, too? */
 static bool was_removed(struct unionfs *fs, struct copy *copy)
 {
 	auto_dir_fd struct dir_fd *dir = NULL;
 	struct handle handle;
 	struct stat st;
-	int r;
+	int r = unionfs_dir_fd(fs, copy, &dir);
 
-	if (!fs->shared)
-		return false;
-	r = unionfs_dir_fd(fs, copy, &dir);
 	if (r != -ESTALE &&
 	    (r < 0 || fstat(dir->fd, &st) < 0 || st.st_nlink > 0))
 		return false;
@@ -434,7 +431,7 @@ int clone_dir_locked(struct unionfs *fs, struct node *node, unsigned branch,
 	char path[PATH_MAX];
 	int r;
 
-	if (copy && !was_removed(fs, copy))
+	if (copy && !(fs->shared && was_removed(fs, copy)))
 		return use_copy(fs, node, copy, ret);
 	if (!branch_usable(branch))
 		return -EIO;
@@ -468,7 +465,7 @@ int clone_dir(struct unionfs *fs, struct node *node, unsigned branch,
 	struct copy *copy = node_copy_on(node, branch);
 	int r;
 
-	if (copy && !was_removed(fs, copy))
+	if (copy && !(fs->shared && was_removed(fs, copy)))
 		return use_copy(fs, node, copy, ret);
 	pthread_rwlock_rdlock(&fs->tree);
 	r = clone_dir_locked(fs, node, branch, ret);

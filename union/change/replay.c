@@ -66,7 +66,9 @@ int replay_place(struct unionfs *fs, struct request *request,
 		 struct node *parent, const struct to_place *what, mode_t type,
 		 struct placed *ret)
 {
-	int r = find_made(fs, request, parent, what->name, type, ret);
+	int r = request->again
+			? find_made(fs, request, parent, what->name, type, ret)
+			: 0;
 
 	if (r)
 		return r;

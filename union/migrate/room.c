@@ -206,14 +206,15 @@ void room_writer_begin(struct room *room, struct branch *branch,
 
 void room_writer_waits(struct room *room, struct branch *branch)
 {
-	struct timespec at = clock_deadline(READY_MS);
 	struct branch_space space;
+	struct timespec at;
 
 	if (!room || atomic_load(&room->ready))
 		return;
 	branch_space(branch, clock_ms(), &space);
 	if (interval(space.available, low_of(&space)) >= NEAR_MS)
 		return;
+	at = clock_deadline(READY_MS);
 	pthread_mutex_lock(&room->lock);
 	while (room->started && !room->ending && !atomic_load(&room->ready))
 		if (pthread_cond_timedwait(&room->change, &room->lock, &at))

@@ -163,7 +163,8 @@ static void keep_unnamed(struct unionfs *fs, const struct node *node)
 /* Give the new file a node and an open file: it is the union's now. */
 static int adopt_file(struct request *request, const struct placed *placed,
 		      struct fuse_file_info *info,
-		      struct fuse_entry_param *entry, int32_t *ret_backing)
+		      struct fuse_entry_param *entry, struct node **ret,
+		      int32_t *ret_backing)
 {
 	struct unionfs *fs = request->fs;
 	bool unnamed = request->unnamed;
@@ -183,8 +184,13 @@ static int adopt_file(struct request *request, const struct placed *placed,
 	if (r < 0) {
 		reply_cache_gains_nothing(request);
 		node_forget(&fs->nodes, entry->ino, 1);
+		return r;
 	}
-	return r;
+	entry->attr_timeout = unseen_may_change(fs, request, node)
+				      ? unseen_keep_new(fs)
+				      : fs->timeout;
+	*ret = node;
+	return 0;
 }
 
 void op_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode,
@@ -209,16 +215,12 @@ void op_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode,
 		return;
 	}
 	atomic_fetch_add(&fs->stats->creates, 1);
-	r = adopt_file(request, &placed, info, &entry, &backing_id);
+	r = adopt_file(request, &placed, info, &entry, &node, &backing_id);
 	dir_fd_put(placed.dir);
 	if (r < 0) {
 		op_reply(request, r);
 		return;
 	}
-	node = node_get(&fs->nodes, entry.ino);
-	entry.attr_timeout = unionfs_attr_timeout(fs, request, node);
-	if (entry.attr_timeout == 0)
-		entry.attr_timeout = unseen_keep_new(fs);
 	r = durable_request(fs, request);
 	if (r < 0) {
 		reply_cache_gains_nothing(request);

@@ -18,8 +18,8 @@
 int reply_setup(struct unionfs *fs, int fd);
 
 /*
- * Note that this thread calls libfuse for @request (borrowed), until NULL is
- * noted.
+ * Note where this thread has the requests for which it calls libfuse
+ * (borrowed), until NULL is noted.
  */
 void request_serve(struct request *request);
 

@@ -50,9 +50,7 @@ static void serve_once(const struct unionfs *fs, struct request *request,
 				       request->unique, -EIO);
 		return;
 	}
-	request_serve(request);
 	fuse_session_process_buf(fs->session, buf);
-	request_serve(NULL);
 }
 
 static void process(const struct unionfs *fs, struct request *request,
@@ -109,6 +107,7 @@ static int serve_requests(struct unionfs *fs)
 	bool replaced = false;
 	int r = act_as_thread_setup();
 
+	request_serve(&request);
 	while (r >= 0 && !replaced && !fuse_session_exited(session)) {
 		r = fuse_session_receive_buf(session, &buf);
 		if (r == -EINTR)
@@ -118,6 +117,7 @@ static int serve_requests(struct unionfs *fs)
 		else if (r > 0)
 			replaced = serve_request(fs, slot, &request, &buf);
 	}
+	request_serve(NULL);
 	free(buf.mem);
 	watchdog_leave(slot);
 	return r < 0 ? r : 0;

@@ -3,7 +3,6 @@
 
 #include <linux/fuse.h>
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,11 +15,9 @@ struct pending {
 	char name[];
 };
 
-static struct {
-	pthread_mutex_t lock;
-	_Atomic(struct pending *) first; /* the lock guards all but whether
-					  * there is any */
-} pending = {.lock = PTHREAD_MUTEX_INITIALIZER};
+static pthread_mutex_t pending_lock = PTHREAD_MUTEX_INITIALIZER;
+/* The lock guards all but whether there is any. */
+_Atomic(struct pending *) pending_first;
 
 struct named {
 	uint64_t directory;
@@ -102,7 +99,7 @@ static void forget_all(void)
 {
 	struct pending *one, *next;
 
-	for (one = atomic_exchange(&pending.first, NULL); one; one = next) {
+	for (one = atomic_exchange(&pending_first, NULL); one; one = next) {
 		next = one->next;
 		free(one);
 	}
@@ -110,7 +107,7 @@ static void forget_all(void)
 
 static const struct pending *find_pending(const struct named *named)
 {
-	const struct pending *one = atomic_load(&pending.first);
+	const struct pending *one = atomic_load(&pending_first);
 
 	while (one && (one->directory != named->directory ||
 		       strcmp(one->name, named->name) != 0))
@@ -127,8 +124,8 @@ static void add_pending(const struct named *named)
 		return;
 	one->directory = named->directory;
 	memcpy(one->name, named->name, size);
-	one->next = atomic_load(&pending.first);
-	atomic_store(&pending.first, one);
+	one->next = atomic_load(&pending_first);
+	atomic_store(&pending_first, one);
 }
 
 bool pending_names_add(const void *request, size_t length)
@@ -137,25 +134,23 @@ bool pending_names_add(const void *request, size_t length)
 
 	if (!get_named(request, length, &named))
 		return false;
-	pthread_mutex_lock(&pending.lock);
+	pthread_mutex_lock(&pending_lock);
 	if (named.name && !find_pending(&named))
 		add_pending(&named);
-	pthread_mutex_unlock(&pending.lock);
+	pthread_mutex_unlock(&pending_lock);
 	return true;
 }
 
-bool pending_names_has(const void *request, size_t length)
+bool pending_names_find(const void *request, size_t length)
 {
 	struct named named;
 	bool has = false;
 
-	if (!atomic_load_explicit(&pending.first, memory_order_relaxed))
-		return false;
-	pthread_mutex_lock(&pending.lock);
+	pthread_mutex_lock(&pending_lock);
 	if (!branch_any_doubted())
 		forget_all();
 	else if (get_named(request, length, &named) && named.name)
 		has = find_pending(&named);
-	pthread_mutex_unlock(&pending.lock);
+	pthread_mutex_unlock(&pending_lock);
 	return has;
 }

@@ -9,8 +9,12 @@
 #ifndef UNION_PENDING_NAMES_H
 #define UNION_PENDING_NAMES_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
+
+struct pending;
+extern _Atomic(struct pending *) pending_first; /* NULL: none is pending */
 
 /*
  * Does @request change names? The name it is to make is pending then. @request
@@ -19,7 +23,12 @@
  */
 bool pending_names_add(const void *request, size_t length);
 
-/* Is @request to make a pending name? */
-bool pending_names_has(const void *request, size_t length);
+/* Is @request to make a pending name? The first function has no fast way. */
+bool pending_names_find(const void *request, size_t length);
+static inline bool pending_names_has(const void *request, size_t length)
+{
+	return atomic_load_explicit(&pending_first, memory_order_relaxed) &&
+	       pending_names_find(request, length);
+}
 
 #endif

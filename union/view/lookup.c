@@ -49,7 +49,7 @@ int lookup_inode(const struct branch *branch, int dirfd, const char *name,
 	int i, r;
 
 	for (i = 0; i < LOOKUP_TRIES; i++) {
-		since_s = clock_wall_s();
+		since_s = *name ? clock_wall_s() : 0;
 		r = submount_handle_get(branch, dirfd, name, &before);
 		if (r < 0)
 			return r == -EXDEV ? -ENOENT : r;
@@ -101,7 +101,7 @@ static int intern_file(struct unionfs *fs, struct request *request, int dirfd,
 	unionfs_found_at(fs, node, branch, dirfd, name);
 	unionfs_fill_stat(fs, node, st);
 	fill_entry(fs, request, node, st,
-		   unionfs_attr_timeout(fs, request, node), ret);
+		   *name ? unionfs_attr_timeout(fs, request, node) : 0, ret);
 	return 0;
 }
 

@@ -40,8 +40,9 @@ static inline uint64_t lookup_generation(const struct node *node)
 }
 
 /*
- * Get the entry of a file just made as @name in @dirfd (@name "": @dirfd
- * itself), which is on @branch alone.
+ * Get the entry of a file just made as @name in @dirfd, which is on @branch
+ * alone. @name "": of @dirfd itself, a file about to be opened. How long its
+ * attributes may be kept is known then.
  */
 int lookup_made(struct unionfs *fs, struct request *request, unsigned branch,
 		int dirfd, const char *name, struct fuse_entry_param *ret);
