@@ -3,27 +3,18 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sys/mount.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "union/branch/submount.h"
-#include "union/live/remounted.h"
 
-#define TABLE       "/proc/self/mountinfo" /* proc(5) */
-#define FS_TYPE     "fuse.trib-union"      /* as mount.c has it mounted */
-#define SETTLE_MS   200                    /* changes together are one */
-#define OPTIONS_MAX 256 /* of a mount, not of its file system */
-
-/* Not every libfuse takes these. */
-#define LATER \
-	(MOUNT_ATTR__ATIME | MOUNT_ATTR_NODIRATIME | MOUNT_ATTR_NOSYMFOLLOW)
+#define FS_TYPE     "fuse.trib-union" /* as mount.c has it mounted */
+#define OPTIONS_MAX 256               /* of a mount, not of its file system */
 
 static const struct {
 	const char *word, *opposite;
@@ -38,11 +29,7 @@ static const struct {
 static struct {
 	pthread_mutex_t lock;  /* of looking; innermost */
 	_Atomic uint64_t said; /* what the union's options say, either way */
-	pthread_t thread;
-	int stop;  /* an eventfd; -1: there is no thread */
-	int table; /* of mounts: readable when it has changed */
-	struct unionfs *fs;
-} strict = {.lock = PTHREAD_MUTEX_INITIALIZER, .stop = -1, .table = -1};
+} strict = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static bool has_word(const char *list, const char *word)
 {
@@ -158,7 +145,7 @@ static void see_line(const struct unionfs *fs, const struct branch *joining,
 static int see(const struct unionfs *fs, const struct branch *joining,
 	       struct seen *ret)
 {
-	FILE *file = fopen(TABLE, "re");
+	FILE *file = fopen(MOUNT_STRICT_TABLE, "re");
 	auto_free char *line = NULL;
 	size_t size = 0;
 
@@ -267,97 +254,4 @@ bool mount_strict_own(const char *mountpoint, struct mount_words *ret)
 		return false;
 	*ret = seen.own;
 	return true;
-}
-
-int mount_strict_follow(struct unionfs *fs, struct error *err)
-{
-	struct mount_words now;
-	int r = mount_strict_look(fs, NULL);
-
-	if (r < 0)
-		return error_set(err, -r,
-				 "it could not become as strict as its "
-				 "branches: %s",
-				 strerror(-r));
-	/* Not seen, as it is detached, or hidden: it stays as it was. */
-	return mount_strict_own(fs->mountpoint, &now)
-		       ? remounted_follow(fs, &now, err)
-		       : 0;
-}
-
-/* Set the options that libfuse does not take for the mount. */
-static int set_said(const struct unionfs *fs)
-{
-	const struct mount_words *words = &fs->options->words;
-	uint64_t said = words->said & LATER;
-	struct mount_attr change = {.attr_set = words->set & said,
-				    .attr_clr = said & ~words->set};
-
-	if (said & MOUNT_ATTR__ATIME)
-		change.attr_clr |= MOUNT_ATTR__ATIME;
-	return said && mount_setattr(AT_FDCWD, fs->mountpoint, AT_NO_AUTOMOUNT,
-				     &change, sizeof(change)) < 0
-		       ? -errno
-		       : 0;
-}
-
-/* ---- the thread ---- */
-
-static void *follow(void *unused)
-{
-	struct pollfd fds[] = {{.fd = strict.stop, .events = POLLIN},
-			       {.fd = strict.table, .events = POLLPRI}};
-
-	(void)unused;
-	while (poll(fds, array_size(fds), -1) < 0 || !fds[0].revents) {
-		struct error err = {0};
-
-		if (poll(fds, 1, SETTLE_MS) > 0)
-			break;
-		if (mount_strict_follow(strict.fs, &err) < 0)
-			log_warning("'%s': %s", strict.fs->mountpoint,
-				    error_text(&err));
-	}
-	return NULL;
-}
-
-int mount_strict_start(struct unionfs *fs, bool fresh, struct error *err)
-{
-	struct error why = {0};
-	int r;
-
-	strict.fs = fs;
-	r = fresh ? set_said(fs) : 0;
-	if (r < 0)
-		return error_set(err, -r, "set the options of the mount: %s",
-				 strerror(-r));
-	/* Changes from here on wake the thread; those before are looked for
-	 * here. */
-	strict.table = open(TABLE, O_RDONLY | O_CLOEXEC);
-	if (strict.table < 0)
-		return error_set(err, errno, "follow mounts: %s: %s", TABLE,
-				 strerror(errno));
-	r = mount_strict_follow(fs, &why);
-	if (r < 0 && fresh && fs->branches.atime_said)
-		return error_set(err, -r, "%s", error_text(&why));
-	if (r < 0)
-		log_warning("'%s': %s", fs->mountpoint, error_text(&why));
-	strict.stop = eventfd(0, EFD_CLOEXEC);
-	if (strict.stop < 0)
-		return error_set(err, errno, "follow mounts: %s",
-				 strerror(errno));
-	r = pthread_create(&strict.thread, NULL, follow, NULL);
-	if (r != 0)
-		fd_close(take_fd(&strict.stop));
-	return r ? error_set(err, r, "follow mounts: %s", strerror(r)) : 0;
-}
-
-void mount_strict_stop(void)
-{
-	if (strict.stop < 0)
-		return;
-	(void)eventfd_write(strict.stop, 1); /* it cannot be full */
-	(void)pthread_join(strict.thread, NULL);
-	fd_close(take_fd(&strict.stop));
-	fd_close(take_fd(&strict.table));
 }

@@ -5,8 +5,8 @@
  * options say which they want. Files of a branch would else have rights by the
  * union that they do not have on the branch.
  *
- * A thread follows the branches' mounts in the kernel's table of mounts. No
- * file system is asked, so none holds the thread up.
+ * The branches' mounts are looked up in the kernel's table of mounts. No file
+ * system is asked, so none holds the caller up. remounted.h follows the table.
  *
  * The mount at the union's mount point is changed. Copies of it, bind mounts
  * and those of other mount namespaces, keep what they had when they were made.
@@ -16,6 +16,8 @@
 
 #include "union/config/mount_words.h"
 #include "union/view/unionfs.h"
+
+#define MOUNT_STRICT_TABLE "/proc/self/mountinfo" /* proc(5) */
 
 /*
  * Note which of the flags the union's options say themselves. Called before the
@@ -37,21 +39,6 @@ void mount_strict_say(uint64_t which, uint64_t said);
 uint64_t mount_strict_said(void);
 
 /*
- * Follow the branches, and the union's own mount, once it is mounted.
- *
- * @fresh  mounted by this server
- *
- * 0, or -errno with @err.
- */
-int mount_strict_start(struct unionfs *fs, bool fresh, struct error *err);
-
-/*
- * Look at the table of mounts at once. Without fs->branch_changes: see
- * remounted_follow().
- */
-int mount_strict_follow(struct unionfs *fs, struct error *err);
-
-/*
  * Tell what the union's mount at @mountpoint has; false: it is not seen there.
  */
 bool mount_strict_own(const char *mountpoint, struct mount_words *ret);
@@ -64,8 +51,6 @@ bool mount_strict_own(const char *mountpoint, struct mount_words *ret);
  * 0; -errno: the union could not become as strict as they are.
  */
 int mount_strict_look(struct unionfs *fs, const struct branch *joining);
-
-void mount_strict_stop(void);
 
 /*
  * Tell what the union at @mountpoint, just mounted with @mount_flags, has of

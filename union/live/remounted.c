@@ -2,10 +2,14 @@
 #include "union/live/remounted.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/mount.h>
 #include <sys/statvfs.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/log.h"
@@ -24,6 +28,11 @@
 
 #define STRICT    (MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC)
 #define OF_ACCESS (MOUNT_ATTR__ATIME | MOUNT_ATTR_NODIRATIME)
+
+/* Not every libfuse takes these. */
+#define LATER (OF_ACCESS | MOUNT_ATTR_NOSYMFOLLOW)
+
+#define SETTLE_MS 200 /* changes of the table together are one */
 
 static void note_read_only(struct unionfs *fs, bool read_only)
 {
@@ -232,8 +241,12 @@ static void follow_sync(struct unionfs *fs, unsigned set)
 			fs->mountpoint);
 }
 
-int remounted_follow(struct unionfs *fs, const struct mount_words *now,
-		     struct error *err)
+/*
+ * Follow what the table says of the mount @now. A mount that cannot become
+ * writable is made read-only again.
+ */
+static int follow_table(struct unionfs *fs, const struct mount_words *now,
+			struct error *err)
 {
 	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 	int r;
@@ -245,6 +258,112 @@ int remounted_follow(struct unionfs *fs, const struct mount_words *now,
 		r = follow_access(fs, now, err);
 	pthread_mutex_unlock(&lock);
 	return r;
+}
+
+/*
+ * Look at the table of mounts now: by one thread at a time, without
+ * fs->branch_changes. 0, or -errno with @err: a part of it cannot be so, and is
+ * as it was.
+ */
+static int remounted_follow(struct unionfs *fs, struct error *err)
+{
+	struct mount_words now;
+	int r = mount_strict_look(fs, NULL);
+
+	if (r < 0)
+		return error_set(err, -r,
+				 "it could not become as strict as its "
+				 "branches: %s",
+				 strerror(-r));
+	/* Not seen, as it is detached, or hidden: it stays as it was. */
+	return mount_strict_own(fs->mountpoint, &now)
+		       ? follow_table(fs, &now, err)
+		       : 0;
+}
+
+/* ---- the thread ---- */
+
+/* Set the options that libfuse does not take for the mount. */
+static int set_said(const struct unionfs *fs)
+{
+	const struct mount_words *words = &fs->options->words;
+	uint64_t said = words->said & LATER;
+	struct mount_attr change = {.attr_set = words->set & said,
+				    .attr_clr = said & ~words->set};
+
+	if (said & MOUNT_ATTR__ATIME)
+		change.attr_clr |= MOUNT_ATTR__ATIME;
+	return said && mount_setattr(AT_FDCWD, fs->mountpoint, AT_NO_AUTOMOUNT,
+				     &change, sizeof(change)) < 0
+		       ? -errno
+		       : 0;
+}
+
+/* One union a process. */
+static struct {
+	pthread_t thread;
+	int stop;  /* an eventfd; -1: there is no thread */
+	int table; /* of mounts: readable when it has changed */
+	struct unionfs *fs;
+} follower = {.stop = -1, .table = -1};
+
+static void *follow_main(void *unused)
+{
+	struct pollfd fds[] = {{.fd = follower.stop, .events = POLLIN},
+			       {.fd = follower.table, .events = POLLPRI}};
+
+	(void)unused;
+	while (poll(fds, array_size(fds), -1) < 0 || !fds[0].revents) {
+		struct error err = {0};
+
+		if (poll(fds, 1, SETTLE_MS) > 0)
+			break;
+		if (remounted_follow(follower.fs, &err) < 0)
+			log_warning("'%s': %s", follower.fs->mountpoint,
+				    error_text(&err));
+	}
+	return NULL;
+}
+
+int remounted_start(struct unionfs *fs, bool fresh, struct error *err)
+{
+	struct error why = {0};
+	int r;
+
+	follower.fs = fs;
+	r = fresh ? set_said(fs) : 0;
+	if (r < 0)
+		return error_set(err, -r, "set the options of the mount: %s",
+				 strerror(-r));
+	/* Changes from here on wake the thread; those before are looked for
+	 * here. */
+	follower.table = open(MOUNT_STRICT_TABLE, O_RDONLY | O_CLOEXEC);
+	if (follower.table < 0)
+		return error_set(err, errno, "follow mounts: %s: %s",
+				 MOUNT_STRICT_TABLE, strerror(errno));
+	r = remounted_follow(fs, &why);
+	if (r < 0 && fresh && fs->branches.atime_said)
+		return error_set(err, -r, "%s", error_text(&why));
+	if (r < 0)
+		log_warning("'%s': %s", fs->mountpoint, error_text(&why));
+	follower.stop = eventfd(0, EFD_CLOEXEC);
+	if (follower.stop < 0)
+		return error_set(err, errno, "follow mounts: %s",
+				 strerror(errno));
+	r = pthread_create(&follower.thread, NULL, follow_main, NULL);
+	if (r != 0)
+		fd_close(take_fd(&follower.stop));
+	return r ? error_set(err, r, "follow mounts: %s", strerror(r)) : 0;
+}
+
+void remounted_stop(void)
+{
+	if (follower.stop < 0)
+		return;
+	(void)eventfd_write(follower.stop, 1); /* it cannot be full */
+	(void)pthread_join(follower.thread, NULL);
+	fd_close(take_fd(&follower.stop));
+	fd_close(take_fd(&follower.table));
 }
 
 /* ---- mount -o remount ---- */
@@ -312,7 +431,7 @@ static int apply_change(struct unionfs *fs, const struct union_change *change,
 			      : 0;
 
 	note_said(fs, next.ends, next.says);
-	return r < 0 ? r : mount_strict_follow(fs, err);
+	return r < 0 ? r : remounted_follow(fs, err);
 }
 
 void remounted_answer(struct unionfs *fs, struct remount_call *call)

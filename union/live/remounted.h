@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Changes of a union's own mount while it is mounted: read-only or not, sync,
- * access times. The kernel tells a FUSE server nothing of them. So the kernel's
- * table of mounts is followed (mount_strict.h does that). The table is right
- * however the mount was changed, and whichever server ran then.
+ * access times. The kernel tells a FUSE server nothing of them. So a thread
+ * follows the kernel's table of mounts, of the branches as well
+ * (mount_strict.h). The table is right however the mount was changed, and
+ * whichever server ran then.
  *
  * Read-only holds for all that the server does by itself, too: branches are
  * BRANCH_RO, and drains wait.
@@ -33,13 +34,14 @@ void remounted_begin(struct unionfs *fs, const struct union_options *options,
 void remounted_hold(struct unionfs *fs);
 
 /*
- * Follow what the table says of the mount @now. By one thread at a time,
- * without fs->branch_changes. 0, or -errno with @err: a part of it cannot be
- * so, and is as it was. A mount that cannot become writable is made read-only
- * again.
+ * Follow the table of mounts, once the union is mounted.
+ *
+ * @fresh  mounted by this server
+ *
+ * 0, or -errno with @err.
  */
-int remounted_follow(struct unionfs *fs, const struct mount_words *now,
-		     struct error *err);
+int remounted_start(struct unionfs *fs, bool fresh, struct error *err);
+void remounted_stop(void);
 
 /* Answer @call, which an administrator made. */
 void remounted_answer(struct unionfs *fs, struct remount_call *call);

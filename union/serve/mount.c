@@ -397,7 +397,7 @@ static int serve_mounted(struct mounted *m, unsigned threads, struct error *err)
 		r = branch_recover_start(&m->fs);
 	if (r < 0)
 		return error_set(err, -r, "start serving: %s", strerror(-r));
-	r = mount_strict_start(&m->fs, !handover_mountpoint(&m->fs), err);
+	r = remounted_start(&m->fs, !handover_mountpoint(&m->fs), err);
 	if (r < 0)
 		return r;
 	handover_resend(&m->fs);
@@ -412,7 +412,7 @@ static int serve_mounted(struct mounted *m, unsigned threads, struct error *err)
 			    "thread could be started",
 			    m->mountpoint);
 	wait_for_unmount(m, &set);
-	mount_strict_stop();
+	remounted_stop();
 	r = fuse_threads_finish(serve);
 	control_close(take_ptr(m->control));
 	room_stop(m->fs.room);
