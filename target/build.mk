@@ -37,7 +37,7 @@ FUZZ_BASE := \
   base/blockdev/blockdev.c base/blockdev/blockdev_ram.c base/clock.c base/wire/crc32c.c base/wire/cursor.c \
   base/error.c base/file.c base/loop/iobuf.c base/loop/iobuf_fixed.c base/loop/iobuf_huge.c \
   base/loop/iobuf_thp.c base/wire/chap_secrets.c base/log.c base/loop/loop.c base/loop/loop_io.c \
-  base/loop/loop_recv.c base/loop/loop_wait.c base/loop/loop_work.c base/process_stat.c base/unix_served.c
+  base/loop/loop_recv.c base/loop/loop_round.c base/loop/loop_work.c base/process_stat.c base/unix_served.c
 
 $(eval $(call library,target,$(TARGET_SERVERS),gnutls,base))
 $(eval $(call test_helper,target/testkit/nbd_serve_main,target,,target/testkit/serve_kit.c))

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* A loop from its making to its end, and what other threads tell it. */
 #include "base/loop/loop.h"
 
 #include <assert.h>
@@ -17,19 +18,6 @@
 
 #define DEFAULT_ENTRIES      256u
 #define DEFAULT_BUFFER_LIMIT (UINT64_C(64) << 20) /* bytes */
-
-/*
- * How often a round looks for more before it runs the batches, if any wait:
- * I/O that completes at once joins its batch, and a peer that never pauses
- * still gets its replies.
- */
-#define ROUND_LOOKS 4
-
-/*
- * Batches that a round runs, at most: a batch that adds itself again and again
- * waits for something that is told only in the next round.
- */
-#define ROUND_BATCHES 1024
 
 /* Setup flags, and the features that stand for them, best first. */
 static const struct {
@@ -194,6 +182,16 @@ bool loop_is_current(const struct loop *loop)
 	       pthread_equal(loop->thread, pthread_self());
 }
 
+#define PAUSE_MS 1
+
+void loop_pause(struct loop *loop)
+{
+	struct pollfd fd = {.fd = loop->ring.ring_fd, .events = POLLIN};
+
+	if (!io_uring_cq_ready(&loop->ring))
+		(void)poll(&fd, 1, PAUSE_MS);
+}
+
 struct io_uring_sqe *loop_entry_get(struct loop *loop)
 {
 	struct io_uring_sqe *sqe = io_uring_get_sqe(&loop->ring);
@@ -212,23 +210,6 @@ void loop_entry_start(struct loop *loop, struct io_uring_sqe *sqe,
 	io_uring_sqe_set_data(sqe, op);
 	if (op)
 		loop->in_flight++;
-}
-
-void loop_complete(struct loop *loop, struct op *op, int res)
-{
-	op->res = res;
-	op->next = NULL;
-	if (loop->results_last)
-		loop->results_last->next = op;
-	else
-		loop->results_first = op;
-	loop->results_last = op;
-	loop->in_flight++;
-}
-
-bool loop_sq_empty(const struct loop *loop)
-{
-	return !loop->results_first && !io_uring_sq_ready(&loop->ring);
 }
 
 /* ---- messages from other threads ---- */
@@ -256,7 +237,7 @@ void loop_post(struct loop *loop, struct loop_message *message)
 		wake(loop);
 }
 
-static void messages_run(struct loop *loop)
+void loop_messages_run(struct loop *loop)
 {
 	struct loop_message *message = atomic_exchange(&loop->messages, NULL);
 	struct loop_message *ordered = NULL;
@@ -276,10 +257,13 @@ static void messages_run(struct loop *loop)
 	}
 }
 
-static void wake_arm(struct loop *loop)
+static void wake_done(struct op *op, int res);
+
+void loop_wake_arm(struct loop *loop)
 {
 	struct io_uring_sqe *sqe = loop_entry_get(loop);
 
+	loop->wake_op.done = wake_done;
 	io_uring_prep_read(sqe, loop->wake_fd, &loop->wake_count,
 			   sizeof(loop->wake_count), 0);
 	io_uring_sqe_set_data(sqe, &loop->wake_op);
@@ -292,9 +276,9 @@ static void wake_done(struct op *op, int res)
 
 	(void)res; /* messages and the stop flag are looked at in any case */
 	loop->wake_armed = false;
-	messages_run(loop);
+	loop_messages_run(loop);
 	if (!atomic_load(&loop->stopping))
-		wake_arm(loop);
+		loop_wake_arm(loop);
 }
 
 struct call {
@@ -328,168 +312,6 @@ int loop_call(struct loop *loop, int (*function)(void *context), void *context)
 		assert(errno == EINTR);
 	sem_destroy(&call.done);
 	return call.res;
-}
-
-/* ---- batches ---- */
-
-void loop_batch_add(struct loop *loop, struct loop_batch *batch)
-{
-	if (batch->queued)
-		return;
-	batch->queued = true;
-	batch->next = NULL;
-	if (loop->batch_last)
-		loop->batch_last->next = batch;
-	else
-		loop->batch_first = batch;
-	loop->batch_last = batch;
-}
-
-void loop_batch_remove(struct loop *loop, struct loop_batch *batch)
-{
-	struct loop_batch **at = &loop->batch_first;
-	struct loop_batch *before = NULL;
-
-	if (!batch->queued)
-		return;
-	while (*at != batch) {
-		before = *at;
-		at = &(*at)->next;
-	}
-	*at = batch->next;
-	if (loop->batch_last == batch)
-		loop->batch_last = before;
-	batch->queued = false;
-}
-
-static void batches_run(struct loop *loop)
-{
-	for (int i = 0; i < ROUND_BATCHES && loop->batch_first; i++) {
-		struct loop_batch *batch = loop->batch_first;
-
-		loop->batch_first = batch->next;
-		if (!batch->next)
-			loop->batch_last = NULL;
-		batch->queued = false;
-		batch->run(batch);
-	}
-}
-
-/* ---- running ---- */
-
-static unsigned completions_run(struct loop *loop)
-{
-	struct io_uring_cqe *cqe;
-	unsigned head, seen = 0;
-
-	io_uring_for_each_cqe(&loop->ring, head, cqe)
-	{
-		struct op *op = io_uring_cqe_get_data(cqe);
-		int res = cqe->res;
-
-		loop->done_flags = cqe->flags;
-		/* Give the entry back first: done() may start more. */
-		io_uring_cq_advance(&loop->ring, 1);
-		seen++;
-		if (!op)
-			continue;
-		if (op != &loop->wake_op &&
-		    !(loop->done_flags & IORING_CQE_F_MORE))
-			loop->in_flight--;
-		op->done(op, res);
-	}
-	return seen;
-}
-
-/* Run the results that were there when it began. */
-static unsigned results_run(struct loop *loop)
-{
-	struct op *op = loop->results_first;
-	unsigned n = 0;
-
-	loop->results_first = loop->results_last = NULL;
-	while (op) {
-		struct op *next = op->next;
-
-		loop->in_flight--;
-		n++;
-		op->done(op, op->res); /* may free it */
-		op = next;
-	}
-	return n;
-}
-
-/*
- * Messages posted while the thread was blocked come before bytes received
- * after it.
- */
-static void messages_look(struct loop *loop)
-{
-	if (!loop->was_blocked)
-		return;
-	loop->was_blocked = false;
-	if (atomic_load(&loop->messages))
-		messages_run(loop);
-}
-
-static int round_run(struct loop *loop)
-{
-	int r;
-
-	messages_look(loop);
-	r = loop->batch_first     ? loop_take(loop)
-	    : loop->results_first ? loop_submit(loop)
-				  : loop_wait(loop);
-
-	for (int i = 0; i < ROUND_LOOKS && r >= 0; i++) {
-		unsigned seen = completions_run(loop);
-
-		seen += results_run(loop);
-		if (!seen || !loop->batch_first)
-			break; /* the next wait submits what was started */
-		/*
-		 * What the last look started is taken if it is ready at once,
-		 * so that the results of cached I/O join the batch that asked
-		 * for it.
-		 */
-		messages_look(loop);
-		r = loop_submit(loop);
-	}
-	batches_run(loop);
-	return r;
-}
-
-int loop_run(struct loop *loop)
-{
-	int r = 0;
-
-	if (!loop->enabled) {
-		/* liburing 2.3 declares a wrapper and does not export it. */
-		r = io_uring_register((unsigned)loop->ring.ring_fd,
-				      IORING_REGISTER_ENABLE_RINGS, NULL, 0);
-		if (r < 0)
-			return r;
-		loop->enabled = true;
-	}
-	if (loop->name)
-		(void)pthread_setname_np(pthread_self(), loop->name);
-	loop->thread = pthread_self();
-	atomic_store(&loop->running, true);
-	loop->wake_op.done = wake_done;
-	if (!loop->wake_armed)
-		wake_arm(loop);
-	batches_run(loop); /* what was added before the run */
-	while (r >= 0 && !atomic_load(&loop->stopping))
-		r = round_run(loop);
-	if (r >= 0)
-		r = loop_submit(loop);
-	messages_run(loop);
-	while (results_run(loop) > 0)
-		;
-	while (loop->batch_first)
-		batches_run(loop);
-	atomic_store(&loop->running, false);
-	return r < 0 ? r : 0;
 }
 
 void loop_stop(struct loop *loop)

@@ -39,7 +39,7 @@ struct loop_provided {
 int loop_provided_init(struct loop_provided *provided, struct io_uring *ring);
 void loop_provided_done(struct loop_provided *provided);
 
-/* How the next round waits (loop_wait.c). */
+/* How the next round waits (loop_round.c). */
 struct loop_wait {
 	bool soon;       /* the last wait was short */
 	unsigned vain;   /* looks that found nothing, less those that did */
@@ -80,17 +80,13 @@ struct loop {
 	struct loop_worker worker;
 };
 
-/*
- * Submit all that was started, if anything was, and take all completions at
- * once.
- */
-int loop_submit(struct loop *loop);
 /* The kernel took nothing: until there is a completion, or for a moment. */
 void loop_pause(struct loop *loop);
-/* The same, also if nothing was started. */
-int loop_take(struct loop *loop);
-/* The same, and wait until something is. */
-int loop_wait(struct loop *loop);
+
+/* Run the messages of other threads, in order. */
+void loop_messages_run(struct loop *loop);
+/* Have the ring tell when another thread wakes the loop. */
+void loop_wake_arm(struct loop *loop);
 
 /*
  * Return a free submission entry. A full queue is submitted first. The kernel
