@@ -236,7 +236,7 @@ static void after(struct run *run)
 
 static bool met(const struct run *run)
 {
-	print_message("%lu direct writes, %lu tables taken over: ",
+	print_message("%lu direct writes, %lu tables taken over\n",
 		      (unsigned long)kit.direct_writes, (unsigned long)adopted);
 	return run->shared && kit.direct_writes && kit.direct_reads &&
 	       adopted && other.holds;
