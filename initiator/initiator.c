@@ -13,7 +13,7 @@
 
 #include "base/cleanup.h"
 #include "base/file.h"
-#include "initiator/device/parts.h"
+#include "initiator/attach_parts.h"
 #include "initiator/transport/transport.h"
 
 #define LOCK_NAME       ".lock"
@@ -207,46 +207,6 @@ static int check_text(const char *what, const char *text, struct error *err)
 	return 0;
 }
 
-/* The exports of a request, also of one. Returned owned. */
-static int request_parts(const struct initiator_request *q, struct parts **ret,
-			 struct error *err)
-{
-	auto_free struct parts *parts = calloc(1, sizeof(*parts));
-	struct segments segments;
-	int r = 0;
-
-	if (!parts)
-		return error_set(err, ENOMEM, "no memory for a list of parts");
-	if (q->n_parts > SEGMENTS_PARTS_MAX)
-		return error_set(err, EINVAL, "a device has at most %d parts",
-				 SEGMENTS_PARTS_MAX);
-	parts->stripe = (struct stripe){q->stripe_width, q->stripe_unit};
-	parts->n = q->n_parts ? (unsigned)q->n_parts : 1;
-	if (!q->n_parts)
-		r = parts_set(parts, 0, q->address, q->export_name, q->size,
-			      err);
-	for (unsigned i = 0; r == 0 && i < q->n_parts; i++)
-		r = parts_set(parts, i, q->parts[i].address,
-			      q->parts[i].export_name, q->parts[i].size, err);
-	if (r == 0)
-		r = parts_segments(parts, &segments, err);
-	if (r == 0 && segments.size != q->size)
-		r = error_set(err, EINVAL,
-			      "its parts have %llu bytes together, not %llu",
-			      (unsigned long long)segments.size,
-			      (unsigned long long)q->size);
-	if (r == 0)
-		*ret = take_ptr(parts);
-	return r;
-}
-
-static int check_parts(const struct initiator_request *q, struct error *err)
-{
-	auto_free struct parts *parts = NULL;
-
-	return q->n_parts ? request_parts(q, &parts, err) : 0;
-}
-
 static int check_request(const struct initiator_request *q, struct error *err)
 {
 	int r = name_check("attachment", q->id, err);
@@ -269,7 +229,7 @@ static int check_request(const struct initiator_request *q, struct error *err)
 		return error_set(err, EINVAL,
 				 "an extent's size is a multiple of %d bytes",
 				 DEVICE_BLOCK_SIZE);
-	r = check_parts(q, err);
+	r = attach_parts_check(q, err);
 	if (r < 0)
 		return r;
 	if (q->local_path && q->local_path[0] != '/')
@@ -323,25 +283,6 @@ static bool same_place(const struct record *r, const char *address,
 	       !strcmp(name, r->export_name);
 }
 
-static void parts_name(const struct attachment *a, char *ret, size_t size)
-{
-	(void)snprintf(ret, size, "%s" PARTS_SUFFIX, a->record.id);
-}
-
-/* Those asked for are those that are there, perhaps grown. */
-static bool same_parts(const struct attachment *a,
-		       const struct initiator_request *q)
-{
-	auto_free struct parts *now = NULL, *asked = NULL;
-	char name[128];
-
-	parts_name(a, name, sizeof(name));
-	return (q->n_parts || (q->address && q->export_name)) &&
-	       request_parts(q, &asked, NULL) == 0 &&
-	       parts_load(a->dirfd, name, &now, NULL) == 0 &&
-	       parts_check_grown(now, asked, NULL) == 0;
-}
-
 static bool same_source(const struct attachment *a,
 			const struct initiator_request *q)
 {
@@ -354,7 +295,7 @@ static bool same_source(const struct attachment *a,
 	if (r->read_only != q->read_only)
 		return false;
 	if (r->parts && (r->parts > 1 || q->n_parts))
-		return same_parts(a, q);
+		return attach_parts_same(a, q);
 	if (q->n_parts)
 		return false;
 	if (r->local_path[0])
@@ -391,7 +332,7 @@ static int grow_parts(struct attachment *a, const struct parts *asked,
 	char name[128];
 	int r;
 
-	parts_name(a, name, sizeof(name));
+	attach_parts_name(a, name, sizeof(name));
 	r = parts_load(a->dirfd, name, &before, err);
 	if (r < 0)
 		return r;
@@ -457,7 +398,7 @@ static int reuse(struct attachment *a, const struct initiator_request *q,
 		r = t->mend(a, err);
 	if (!r && q->size != a->record.size) {
 		if (q->n_parts)
-			r = request_parts(q, &parts, err);
+			r = attach_parts_of(q, &parts, err);
 		if (!r)
 			r = grow(a, parts, q->size, err);
 	}
@@ -473,11 +414,11 @@ static int make(struct attachment *a, const struct initiator_request *q,
 	auto_free struct parts *parts = NULL;
 	struct error undo = {.code = 0};
 	char name[128];
-	int r = t->parts ? request_parts(q, &parts, err) : 0;
+	int r = t->parts ? attach_parts_of(q, &parts, err) : 0;
 
 	fill_record(&a->record, q, t, why);
 	a->record.parts = parts ? parts->n : 0;
-	parts_name(a, name, sizeof(name));
+	attach_parts_name(a, name, sizeof(name));
 	if (!r)
 		r = record_save(a->dirfd, &a->record, err);
 	if (r < 0)

@@ -8,6 +8,7 @@
 #include "base/size.h"
 #include "cli/command/command.h"
 #include "cli/command/volume_cmd.h"
+#include "cli/command/volume_layout.h"
 #include "cli/text/json.h"
 #include "cli/text/table.h"
 
@@ -76,16 +77,10 @@ static int volume_spec_fill(const struct cli_options *o,
 	if (o->splits > VOLUME_SPLITS_MAX || o->max_splits > VOLUME_SPLITS_MAX)
 		return error_set(err, EINVAL, "at most %d splits",
 				 VOLUME_SPLITS_MAX);
-	if (o->stripe_width > VOLUME_SPLITS_MAX)
-		return error_set(err, EINVAL,
-				 "a stripe of more than %d extents",
-				 VOLUME_SPLITS_MAX);
 	spec->capacity = o->size;
 	spec->min_splits = (unsigned)o->splits;
 	spec->max_splits = (unsigned)o->max_splits;
 	spec->max_extent = o->max_extent;
-	spec->stripe_width = (unsigned)o->stripe_width;
-	spec->stripe_unit = o->stripe_unit;
 	spec->share_pools = o->share_pools;
 	r = word_set(spec->layout, sizeof(spec->layout), "layout", o->layout,
 		     err);
@@ -106,7 +101,7 @@ static int volume_spec_fill(const struct cli_options *o,
 		r = nodes_set(&spec->pools, &o->in_pool, err);
 	if (r == 0)
 		r = cli_labels(&o->node_label, &spec->node_labels, err);
-	return r;
+	return r < 0 ? r : volume_layout_fill(o, spec, err);
 }
 
 static void splits_print(const struct volume_record *record)
@@ -354,16 +349,7 @@ static void volume_status_print(const struct volume_status *status)
 	(void)printf("volume    %s, %s, %s, ", record->name,
 		     size_format(size, record->spec.capacity),
 		     volume_phase_name(record->phase));
-	if (volume_spec_stripe(&record->spec))
-		(void)printf("a block device, striped over %u extents in units "
-			     "of %s",
-			     record->spec.stripe_width,
-			     size_format(size, record->spec.stripe_unit));
-	else if (volume_spec_is_device(&record->spec))
-		(void)printf("a block device");
-	else
-		(void)printf("%s, policy %s", record->spec.fs_type,
-			     record->spec.policy);
+	volume_layout_print(&record->spec);
 	(void)printf(", epoch %llu\n", (unsigned long long)record->epoch);
 	if (record->spec.source.kind != VOLUME_SOURCE_NONE)
 		(void)printf("made from %s %s\n",

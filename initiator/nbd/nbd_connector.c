@@ -92,6 +92,13 @@ static int start_thread(struct nbd_connector *c)
 	return -r;
 }
 
+unsigned nbd_connector_silence_ms(unsigned dead_timeout_ms)
+{
+	unsigned third = dead_timeout_ms / 3;
+
+	return third < 1000 ? 1000 : third > 10000 ? 10000 : third;
+}
+
 int nbd_connector_new(const struct nbd_address *address,
 		      const char *export_name, unsigned silence_ms,
 		      struct nbd_connector **ret, struct error *err)

@@ -18,6 +18,12 @@ struct nbd_connector_result {
 	struct error err;
 };
 
+/*
+ * Choose when a silent peer is noticed, in ms. That is a third of the time that
+ * I/O may wait, which leaves time to connect again.
+ */
+unsigned nbd_connector_silence_ms(unsigned dead_timeout_ms);
+
 /* Make a connector. @address and @export_name: borrowed until it is freed. */
 int nbd_connector_new(const struct nbd_address *address,
 		      const char *export_name, unsigned silence_ms,

@@ -200,7 +200,7 @@ static void reply_size(struct nbd_fuse *f, fuse_req_t req)
 	(void)fuse_reply_attr(req, &st, CACHE_S);
 }
 
-static void grown(void *context, int error)
+static void fuse_grown(void *context, int error)
 {
 	struct nbd_fuse *f = context;
 	fuse_req_t req = f->resize_req;
@@ -276,7 +276,7 @@ static void op_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr,
 	r = grown_parts(f, size, &now);
 	f->resize_req = req;
 	if (r == 0)
-		r = nbd_parts_grow(f->parts, now, grown, f);
+		r = nbd_parts_grow(f->parts, now, fuse_grown, f);
 	if (r < 0) {
 		f->resize_req = NULL;
 		(void)fuse_reply_err(req, -r);

@@ -19,14 +19,6 @@
 #define BACKOFF_MAX_MS 1000
 #define IOVECS_MAX     128 /* of one sendmsg(): 64 writes, or 128 reads */
 
-/* A whole reply, and room to receive on behind it without moving it. */
-static uint32_t receive_size_of(uint32_t data_max)
-{
-	uint32_t more = data_max / 4;
-
-	return data_max + (more < NBD_LINK_DATA_MIN ? NBD_LINK_DATA_MIN : more);
-}
-
 #define NEVER INT64_MAX
 
 enum state {
@@ -226,11 +218,6 @@ static void time_out(struct nbd_link *link)
 bool nbd_link_is_dirty(const struct nbd_link *link)
 {
 	return link->acknowledged != link->flushed;
-}
-
-bool nbd_link_is_up(const struct nbd_link *link)
-{
-	return link->state == UP;
 }
 
 static int set_nonblocking(int fd)
@@ -640,17 +627,6 @@ const char *nbd_link_state(struct nbd_link *link)
 
 /* ---- life ---- */
 
-/*
- * Choose when a silent peer is noticed: in a third of the time that I/O may
- * wait, so that there is time left to connect again.
- */
-static unsigned silence_of(unsigned dead_timeout_ms)
-{
-	unsigned third = dead_timeout_ms / 3;
-
-	return third < 1000 ? 1000 : third > 10000 ? 10000 : third;
-}
-
 int nbd_link_new(const struct nbd_link_options *options, struct nbd_link **ret,
 		 struct error *err)
 {
@@ -672,16 +648,18 @@ int nbd_link_new(const struct nbd_link_options *options, struct nbd_link **ret,
 	TAILQ_INIT(&link->sent);
 	for (unsigned i = 0; i < NBD_LINK_REQUESTS; i++)
 		link->unused[link->n_unused++] = (uint16_t)i;
-	link->received_size = receive_size_of(options->data_max);
+	/* A whole reply, and room to receive on behind it without moving it. */
+	link->received_size = options->data_max + options->data_max / 4;
 	link->received = mmap(NULL, link->received_size, PROT_READ | PROT_WRITE,
 			      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (link->received == MAP_FAILED) {
 		link->received = NULL;
 		r = error_set(err, ENOMEM, "no memory for a connection");
 	} else {
-		r = nbd_connector_new(options->address, options->export_name,
-				      silence_of(options->dead_timeout_ms),
-				      &link->connector, err);
+		r = nbd_connector_new(
+			options->address, options->export_name,
+			nbd_connector_silence_ms(options->dead_timeout_ms),
+			&link->connector, err);
 	}
 	if (!r && link->fd < 0) {
 		link->is_new = true;

@@ -96,8 +96,6 @@ int nbd_link_prepare(struct nbd_link *link, struct pollfd *fds);
 /* Receive, reconnect and time out, after poll(). */
 void nbd_link_run(struct nbd_link *link, const struct pollfd *fds);
 
-/* Tell whether it is connected. */
-bool nbd_link_is_up(const struct nbd_link *link);
 /* Tell whether acknowledged writes were not flushed yet. */
 bool nbd_link_is_dirty(const struct nbd_link *link);
 

@@ -196,6 +196,14 @@ void nbd_parts_send(struct nbd_parts *p)
 		nbd_link_send(p->places[i]->link);
 }
 
+/* "failed: " before "timed out: " before "waiting: ". */
+static int badness(const char *state)
+{
+	return strncmp(state, NBD_LINK_FAILED, strlen(NBD_LINK_FAILED)) == 0 ? 2
+	       : strncmp(state, "timed out: ", 11) == 0                      ? 1
+							: 0;
+}
+
 /* ---- growth ---- */
 
 static void place_free(struct place *place)
@@ -243,15 +251,15 @@ static void grow_look(struct nbd_parts *p)
 	if (!p->grown || p->asked)
 		return;
 	for (unsigned i = p->list->n; i < p->n_places; i++) {
-		if (nbd_link_is_up(p->places[i]->link))
+		const struct place *place = p->places[i];
+		const char *state = nbd_link_state(place->link);
+
+		if (strcmp(state, NBD_LINK_CONNECTED) == 0)
 			continue;
-		if (strncmp(nbd_link_state(p->places[i]->link), NBD_LINK_FAILED,
-			    strlen(NBD_LINK_FAILED)) == 0 ||
-		    clock_ms() >= p->grow_end_ms) {
+		if (badness(state) == 2 || clock_ms() >= p->grow_end_ms) {
 			(void)log_error(0, "part %u, '%s' of %s: %s", i,
-					p->places[i]->export_name,
-					p->places[i]->address.text,
-					nbd_link_state(p->places[i]->link));
+					place->export_name, place->address.text,
+					state);
 			grow_finish(p, -EIO);
 		}
 		return;
@@ -397,14 +405,6 @@ uint16_t nbd_parts_flags(const struct nbd_parts *p)
 uint32_t nbd_parts_data_max(const struct nbd_parts *p)
 {
 	return p->data_max;
-}
-
-/* "failed: " before "timed out: " before "waiting: ". */
-static int badness(const char *state)
-{
-	return strncmp(state, NBD_LINK_FAILED, strlen(NBD_LINK_FAILED)) == 0 ? 2
-	       : strncmp(state, "timed out: ", 11) == 0                      ? 1
-							: 0;
 }
 
 const char *nbd_parts_state(struct nbd_parts *p)

@@ -595,7 +595,7 @@ test_exports_in_turn_are_one_device() {
 	blkdiscard "$device"
 	same "$(cat "$TEST_DIR"/p[012].img | tr -d '\0' | wc -c)" 0
 	fio_verifies "$device"
-	# One that is not of their size, or not whole units, is no such stripe.
+	# A part of another size, or of no whole units, makes no stripe.
 	refused EINVAL "of one stripe" attach ${parts/8M/16M} stripe_width=3 stripe_unit=256K size=32M
 	refused EINVAL "power of two" attach $parts stripe_width=3 stripe_unit=3K size=24M
 	refused EINVAL "sets of 2" attach $parts stripe_width=2 stripe_unit=256K size=24M

@@ -273,7 +273,7 @@ test_a_device_larger_than_any_node() {
 	sync -f "$TEST_DIR/mnt"
 	# A host that is cut off writes no more, whichever extent it is.
 	fails 1 "EBUSY" v 1 detach name=wide
-	# It grows while it is mounted: by a third extent on the third host.
+	# The device grows while its file system is mounted, by a third extent.
 	same "$(v 1 resize name=wide size=1536MiB)" "capacity=1610612736 behind=0"
 	same "$(status wide | count split=)" 3
 	same "$(blockdev --getsize64 "$device")" $((1536 << 20))

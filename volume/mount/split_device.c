@@ -189,9 +189,11 @@ static int device_parts(const struct split_job *w,
 	return 0;
 }
 
-static int device_attach(struct split_job *w, bool read_only, struct error *err)
+/* All of it is borrowed. */
+static struct initiator_request device_request(const struct split_job *w,
+					       bool read_only)
 {
-	struct initiator_request request = {
+	return (struct initiator_request){
 		.dead_timeout_ms = w->op->ctx->dead_timeout_ms,
 		.state_dir = w->dir,
 		.id = w->split->extent,
@@ -203,6 +205,11 @@ static int device_attach(struct split_job *w, bool read_only, struct error *err)
 		.read_only = read_only,
 		.launcher = w->op->ctx->launcher,
 	};
+}
+
+static int device_attach(struct split_job *w, bool read_only, struct error *err)
+{
+	struct initiator_request request = device_request(w, read_only);
 	struct iscsi_route route;
 	int r = 0;
 

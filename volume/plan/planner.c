@@ -308,12 +308,24 @@ static void splits_fill(const struct plan *plan, struct planner_split *splits)
 	}
 }
 
+/* Tell that only @n pools have room for a piece of a stripe. */
+static int no_stripe(const struct plan *plan, uint64_t piece, size_t n,
+		     struct error *err)
+{
+	char why[128], size[SIZE_TEXT_MAX];
+
+	(void)snprintf(why, sizeof(why),
+		       "a stripe of %u extents needs as many pools with %s "
+		       "each, and there are %zu",
+		       plan->spec->stripe_width, size_format(size, piece), n);
+	return no_space(plan, why, err);
+}
+
 static int place_stripe(struct plan *plan, struct planner_split **ret,
 			size_t *ret_count, struct error *err)
 {
 	const struct volume_spec *spec = plan->spec;
 	uint64_t piece = plan->capacity / spec->stripe_width;
-	char why[128], size[SIZE_TEXT_MAX];
 	struct planner_split *splits;
 
 	if (size_round_up(piece + (piece * spec->stripe_width < plan->capacity),
@@ -336,13 +348,8 @@ static int place_stripe(struct plan *plan, struct planner_split **ret,
 		*ret = splits;
 		return 0;
 	}
-	(void)snprintf(why, sizeof(why),
-		       "a stripe of %u extents needs as many pools with %s "
-		       "each, and there are %zu",
-		       spec->stripe_width, size_format(size, piece),
-		       *ret_count);
 	free(splits);
-	return no_space(plan, why, err);
+	return no_stripe(plan, piece, *ret_count, err);
 }
 
 static int place_splits(const struct volume_spec *spec,

@@ -163,11 +163,9 @@ struct volume_limits {
 struct volume_spec {
 	uint64_t capacity; /* bytes, multiple of 4096 */
 	/*
-	 * union   a mounted tree
-	 * linear  a device, its extents end to end
-	 * stripe  a device, its extents in sets that are striped
-	 * direct  a device of one extent, with a file system that only a
-	 *         guest mounts
+	 * A "union" is a mounted tree. Others are devices: "linear" has its
+	 * extents end to end, "stripe" in sets that are striped. A "direct" one
+	 * has one extent. Only a guest mounts the file system on that.
 	 */
 	char layout[16];
 	unsigned stripe_width; /* extents of a set; 0: no stripe */

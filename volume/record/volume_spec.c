@@ -174,7 +174,7 @@ uint64_t volume_spec_split_minimum(const struct volume_spec *spec)
 						 : VOLUME_CAPACITY_MIN;
 }
 
-static int check_direct(struct volume_spec *spec, struct error *err)
+static int spec_check_direct(struct volume_spec *spec, struct error *err)
 {
 	if (strcmp(spec->fs_type, "ext4") != 0)
 		return error_set(err, EINVAL,
@@ -194,7 +194,7 @@ static int check_direct(struct volume_spec *spec, struct error *err)
 }
 
 /* Fill in and check the width and the unit. */
-static int check_stripe(struct volume_spec *spec, struct error *err)
+static int spec_check_stripe(struct volume_spec *spec, struct error *err)
 {
 	struct stripe stripe;
 
@@ -216,16 +216,16 @@ static int check_stripe(struct volume_spec *spec, struct error *err)
 }
 
 /* A block device. */
-static int check_device(struct volume_spec *spec, struct error *err)
+static int spec_check_device(struct volume_spec *spec, struct error *err)
 {
 	if (volume_spec_direct(spec))
-		return check_direct(spec, err);
+		return spec_check_direct(spec, err);
 	if (spec->fs_type[0])
 		return error_set(err, EINVAL,
 				 "a %s volume is a block device: it has no "
 				 "file system, but '%.15s' was asked for",
 				 spec->layout, spec->fs_type);
-	return volume_spec_stripe(spec) ? check_stripe(spec, err) : 0;
+	return volume_spec_stripe(spec) ? spec_check_stripe(spec, err) : 0;
 }
 
 static int size_check(struct volume_spec *spec, uint64_t least,
@@ -247,6 +247,28 @@ static int size_check(struct volume_spec *spec, uint64_t least,
 	return 0;
 }
 
+/* The layout's own members, then the size. @least: bytes of a split */
+static int spec_check_size(struct volume_spec *spec, uint64_t least,
+			   struct error *err)
+{
+	int r = 0;
+
+	if (!volume_spec_stripe(spec) &&
+	    (spec->stripe_width || spec->stripe_unit))
+		return error_set(err, EINVAL,
+				 "the width and the unit of a stripe, but the "
+				 "layout is '%s', not 'stripe'",
+				 spec->layout);
+	if (volume_spec_is_device(spec))
+		r = spec_check_device(spec, err);
+	if (r < 0)
+		return r;
+	return size_check(spec,
+			  volume_spec_stripe(spec) ? volume_spec_minimum(spec)
+						   : least,
+			  err);
+}
+
 int volume_spec_check(struct volume_spec *spec, struct error *err)
 {
 	char text[2][SIZE_TEXT_MAX];
@@ -258,20 +280,7 @@ int volume_spec_check(struct volume_spec *spec, struct error *err)
 	if (r < 0)
 		return r;
 	least = volume_spec_split_minimum(spec);
-	if (!volume_spec_stripe(spec) &&
-	    (spec->stripe_width || spec->stripe_unit))
-		r = error_set(err, EINVAL,
-			      "the width and the unit of a stripe, but the "
-			      "layout is '%s', not 'stripe'",
-			      spec->layout);
-	if (r == 0 && volume_spec_is_device(spec))
-		r = check_device(spec, err);
-	if (r == 0)
-		r = size_check(spec,
-			       volume_spec_stripe(spec)
-				       ? volume_spec_minimum(spec)
-				       : least,
-			       err);
+	r = spec_check_size(spec, least, err);
 	if (r < 0)
 		return r;
 	if (spec->min_splits > VOLUME_SPLITS_MAX ||

@@ -294,8 +294,6 @@ static int clone_splits_set(struct plan *plan,
 	free(record->splits);
 	record->splits = splits;
 	record->n_splits = all;
-	/* The last set of a stripe may be more than was asked for. */
-	record->spec.capacity = volume_record_target(record);
 	return 0;
 }
 
@@ -319,6 +317,10 @@ static int plan_from(struct plan *plan, struct error *err)
 		capacity_name_silent(&plan->capacity, err);
 	if (r == 0)
 		r = clone_splits_set(plan, &growth, err);
+	/* The last set of a stripe may be more than was asked for. */
+	if (r == 0)
+		plan->op->record->spec.capacity = volume_record_target(
+			plan->op->record);
 	planner_growth_done(&growth);
 	return r;
 }
