@@ -17,7 +17,8 @@ BLOCKD_STORE := blockd/pool/record_text.c blockd/pool/extent_record.c blockd/poo
   blockd/raw/dev/raw_users.c blockd/raw/dev/raw_dev.c blockd/raw/dev/raw_io.c blockd/raw/dev/raw_fill.c blockd/raw/dev/raw_partial.c \
   blockd/raw/dev/raw_zero.c blockd/raw/pool_raw.c blockd/raw/pool_raw_format.c \
   blockd/raw/pool_raw_objects.c blockd/raw/pool_raw_load.c blockd/raw/raw_medium_open.c blockd/raw/raw_medium_users.c blockd/node/pool_at.c \
-  blockd/local/loopdev_users.c blockd/local/local_ask.c blockd/local/local_answer.c
+  blockd/local/loopdev_users.c blockd/local/local_ask.c blockd/local/local_answer.c \
+  blockd/local/local_top.c
 
 BLOCKD_STORE += blockd/direct/direct.c blockd/direct/direct_choose.c blockd/direct/direct_runs.c \
   blockd/direct/direct_table.c blockd/direct/direct_loader.c blockd/direct/direct_mapper.c \

@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "blockd/api/service_internal.h"
 #include "blockd/copy/copy_job.h"
+#include "blockd/local/local_top.h"
 #include "blockd/node/pool_at.h"
 
 void service_fill_pool(struct rpc_call *call, const struct node_pool_info *info,
@@ -205,6 +206,7 @@ static void fill_place(struct rpc_call *call, struct extent *extent,
 	struct pool *pool = extent->pool->pool;
 	char incarnation[EXPORTS_INCARNATION_SIZE];
 	struct extent_usage usage = {0};
+	char top[MAPPER_NAME_MAX];
 	auto_free char *path = pool->ops->path(pool, extent->record.name);
 	char why[ERROR_TEXT_MAX];
 	enum node_pool_state state = node_pool_of(extent->node, extent->pool,
@@ -227,7 +229,10 @@ static void fill_place(struct rpc_call *call, struct extent *extent,
 	out->shared = usage.shared;
 	out->reclaimable = usage.reclaimable;
 	holder = loopdev_users_find(users, usage.device, usage.inode, false);
-	if (holder && out->export)
+	if (holder && out->export && local_top_find(holder, top))
+		out->export->local_device = rpc_printf(call, MAPPER_FOLDER "%s",
+						       top);
+	else if (holder && out->export)
 		out->export->local_device = rpc_printf(call, "/dev/%s", holder);
 }
 

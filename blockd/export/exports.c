@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "blockd/copy/quiesce.h"
 #include "blockd/export/lun_table.h"
+#include "blockd/local/local_top.h"
 #include "blockd/local/loopdev_users.h"
 #include "target/export/initiators.h"
 
@@ -215,28 +216,14 @@ static int export_open_data(struct extent *extent, int *ret, struct error *err)
 	return 0;
 }
 
-static int refuse_held(int r, const struct extent *extent, const char *holder,
-		       const char *what, struct error *err)
-{
-	if (r == -EBUSY)
-		return error_set(err, EBUSY,
-				 "extent '%s' is held by /dev/%s on this node: "
-				 "detach it there before %s",
-				 extent->record.name, holder, what);
-	return error_set(err, EBUSY,
-			 "extent '%s' is open on this node, and /dev/%s does "
-			 "not say which file it holds: detach that, or bring "
-			 "back the server of its file, before %s",
-			 extent->record.name, holder, what);
-}
-
 /*
  * @fenced  its connections have no right to go on: they are closed where they
  *          are in the way of being sure, and come back if this fails
+ * @over    nor has its user on this node, if it can be cut off
  */
 static int check_not_held(struct exports *exports, struct extent *extent,
-			  bool writers, bool fenced, const char *what,
-			  struct error *err)
+			  bool writers, bool fenced, bool over,
+			  const char *what, struct error *err)
 {
 	const char *name = extent->record.name, *holder;
 	auto_close int fd = -1;
@@ -257,8 +244,10 @@ static int check_not_held(struct exports *exports, struct extent *extent,
 		if (r < 0)
 			(void)restore(exports, extent); /* it is logged */
 	}
+	if (r == -EBUSY && over && local_top_cut_off(holder, name) == 0)
+		r = 0;
 	if (r < 0)
-		r = refuse_held(r, extent, holder, what, err);
+		r = loopdev_users_refuse(r, name, holder, what, err);
 	loopdev_users_done(&users);
 	return r;
 }
@@ -275,7 +264,8 @@ static int check_idle(void *context, struct extent *extent, const char *before,
 				 "extent '%s' has %u connections: disconnect "
 				 "them or remove its export first",
 				 extent->record.name, n);
-	return check_not_held(exports, extent, false, false, before, err);
+	return check_not_held(exports, extent, false, false, false, before,
+			      err);
 }
 
 static void grown(void *context, struct extent *extent)
@@ -315,23 +305,6 @@ static void back(void *context, const char *pool)
 }
 
 /* ---- set ---- */
-
-/*
- * Refuse clients while a local device holds the data: any device when the epoch
- * is newer or the clients may write, else a device that may write.
- */
-static int check_holders(struct exports *exports, struct extent *extent,
-			 const struct exports_request *request,
-			 struct error *err)
-{
-	const struct extent_export *now = &extent->record.export;
-	const bool newer = !now->exists || request->epoch > now->epoch;
-
-	if (!newer && request->n_initiators == 0)
-		return 0; /* nobody gets in: it is used here */
-	return check_not_held(exports, extent, !newer && request->read_only,
-			      newer, "it is exported anew", err);
-}
 
 /*
  * Refuse writers of a snapshot, a held extent, and an extent that is copied
@@ -398,6 +371,27 @@ static int check_epoch(const struct extent *extent,
 				 "%" PRIu64 " does not name",
 				 name, now->epoch, request->epoch);
 	return 0;
+}
+
+/*
+ * Refuse clients while a local device holds the data: any device when the epoch
+ * is newer or the clients may write, else a device that may write. This is the
+ * last check: it may cut the device's user off.
+ */
+static int check_holders(struct exports *exports, struct extent *extent,
+			 const struct exports_request *request,
+			 struct error *err)
+{
+	const struct extent_export *now = &extent->record.export;
+	const bool newer = !now->exists || request->epoch > now->epoch;
+	/* An attachment that the request names, and knows to be over. */
+	const bool over = now->exists && newer && now->grant[0] &&
+			  grant_is_of(now, request->over, request->n_over);
+
+	if (!newer && request->n_initiators == 0)
+		return 0; /* nobody gets in: it is used here */
+	return check_not_held(exports, extent, !newer && request->read_only,
+			      newer, over, "it is exported anew", err);
 }
 
 static int check_set(struct exports *exports, struct extent *extent,

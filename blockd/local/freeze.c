@@ -23,6 +23,7 @@
 #include "base/mount_ns.h"
 #include "base/process.h"
 
+#define ABOVE_MAX   2    /* an attachment's device, and a volume's over it */
 #define SLACK_MS    500  /* it thaws this long after we have given up */
 #define END_WAIT_MS 3000 /* for a thaw */
 #define NOTE_SIZE   32   /* bytes with NUL: "7:3" */
@@ -300,14 +301,41 @@ static int explain(int r, const char *device, struct error *err)
 	}
 }
 
+/*
+ * Find what is mounted on a device, or on a mapper device over it, up to
+ * @levels above.
+ */
+static int find_mount_above(const char *name, unsigned levels, dev_t *ret,
+			    int *ret_fd)
+{
+	char path[64 + LOCAL_NAME_MAX];
+	const struct dirent *e;
+	DIR *holders;
+	int r = device_number(name, ret);
+
+	if (r == 0)
+		r = freeze_find_mount(*ret, ret_fd);
+	if (r == 0 || levels == 0)
+		return r;
+	(void)snprintf(path, sizeof(path), "/sys/block/%s/holders", name);
+	holders = opendir(path);
+	while (r < 0 && holders && (e = readdir(holders))) {
+		if (e->d_name[0] != '.')
+			r = find_mount_above(e->d_name, levels - 1, ret,
+					     ret_fd);
+	}
+	if (holders)
+		(void)closedir(holders); /* was only read */
+	return r;
+}
+
 /* Look up what is mounted on it. */
 static int find_mounted(struct freeze *freeze, struct error *err)
 {
 	dev_t device = 0;
-	int r = device_number(freeze->device, &device);
+	int r = find_mount_above(freeze->device, ABOVE_MAX, &device,
+				 &freeze->mount_fd);
 
-	if (r == 0)
-		r = freeze_find_mount(device, &freeze->mount_fd);
 	if (r < 0)
 		return error_set(err, -r, "nothing is mounted on /dev/%s",
 				 freeze->device);

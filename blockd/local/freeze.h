@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Keeping a file system quiet that is mounted on a loop device over the data of
- * an extent. Its writes do not come through us, so the kernel freezes it
- * (ioctl_fsfreeze(2)).
+ * an extent, or on a mapper device over that. Its writes do not come through
+ * us, so the kernel freezes it (ioctl_fsfreeze(2)).
  *
  * A process of its own, trib-freeze, freezes the file system. The same process
  * thaws it when it is told to, when its time is up, or when its socket closes

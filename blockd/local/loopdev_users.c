@@ -338,3 +338,18 @@ int loopdev_users_check(const struct loopdev_users *users, int fd, bool writers,
 	*ret_holder = silent->name;
 	return -EAGAIN;
 }
+
+int loopdev_users_refuse(int found, const char *extent, const char *holder,
+			 const char *what, struct error *err)
+{
+	if (found == -EBUSY)
+		return error_set(err, EBUSY,
+				 "extent '%s' is held by /dev/%s on this node: "
+				 "detach it there before %s",
+				 extent, holder, what);
+	return error_set(err, EBUSY,
+			 "extent '%s' is open on this node, and /dev/%s does "
+			 "not say which file it holds: detach that, or bring "
+			 "back the server of its file, before %s",
+			 extent, holder, what);
+}

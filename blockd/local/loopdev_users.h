@@ -74,4 +74,8 @@ const char *loopdev_users_find(const struct loopdev_users *users,
 int loopdev_users_check(const struct loopdev_users *users, int fd, bool writers,
 			const char **ret_holder);
 
+/* Say in words what loopdev_users_check() found: -EBUSY. */
+int loopdev_users_refuse(int found, const char *extent, const char *holder,
+			 const char *what, struct error *err);
+
 #endif

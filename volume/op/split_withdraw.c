@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/dm/mapper.h"
 #include "initiator/device/device.h"
 #include "volume/op/split.h"
 
@@ -16,6 +17,17 @@ void split_grants_of(const struct volume_record *record,
 		ret->items[i] = record->grants[i];
 	if (ret->n == 0) /* only what was granted to nobody who was told of */
 		ret->items[ret->n++] = "";
+}
+
+/*
+ * A node can take a mapper device from its user, for an attachment that the
+ * record has.
+ */
+static bool is_held_for_good(const struct node_extent *extent, bool force)
+{
+	return extent->local_device[0] &&
+	       !(force && strncmp(extent->local_device, MAPPER_FOLDER,
+				  strlen(MAPPER_FOLDER)) == 0);
 }
 
 static int refuse_held(const struct operation *op,
@@ -90,7 +102,8 @@ static int look_locked(struct operation *op, const struct volume_split *split,
 {
 	if (look->above < extent->epoch)
 		look->above = extent->epoch;
-	if (look->flags & SPLITS_HELD && extent->local_device[0])
+	if (look->flags & SPLITS_HELD &&
+	    is_held_for_good(extent, look->flags & SPLITS_FORCE))
 		return refuse_held(op, split, extent, err);
 	if (!(look->flags & SPLITS_FORCE))
 		return split_check_known(op, split, extent, err);
