@@ -4,10 +4,10 @@ $(eval $(call library,nbdclient,\
 $(eval $(call library,initiator,\
   initiator/attach_parts.c initiator/device/device.c initiator/initiator.c initiator/iscsi/iscsi_record.c \
   initiator/iscsi/iscsi_sysfs.c initiator/device/loopdev.c \
-  initiator/nbd/nbd_netlink.c initiator/device/record.c initiator/transport/transport.c \
+  initiator/nbd/nbd_netlink.c initiator/device/record.c initiator/device/top_device.c initiator/transport/transport.c \
   initiator/transport/transport_fuse.c initiator/transport/transport_iscsi.c \
   initiator/transport/transport_loop.c \
-  initiator/transport/transport_nbd.c,libnl-3.0 libnl-genl-3.0,nbdclient launch base))
+  initiator/transport/transport_nbd.c,libnl-3.0 libnl-genl-3.0,nbdclient launch dm base))
 
 $(eval $(call program,trib-nbd,\
   initiator/nbd/nbd_connector.c initiator/nbd/nbd_fuse.c initiator/nbd/nbd_fuse_buffers.c \
@@ -19,6 +19,8 @@ $(eval $(call unit_test,initiator/iscsi/iscsi_record_test,initiator base))
 $(eval $(call unit_test,initiator/iscsi/iscsi_sysfs_test,initiator base))
 $(eval $(call unit_test,initiator/device/parts_test,nbdclient base))
 $(eval $(call unit_test,initiator/device/record_test,initiator base))
+$(eval $(call unit_test,initiator/device/top_device_test,initiator base,\
+  base/testkit/mapper_stand.c))
 $(eval $(call unit_test,initiator/transport/transport_test,initiator base))
 $(eval $(call fuzzer,initiator/nbd/nbd_client_fuzz,\
   initiator/nbd/nbd_client.c base/clock.c base/wire/cursor.c base/error.c base/file.c \

@@ -14,6 +14,7 @@
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "initiator/attach_parts.h"
+#include "initiator/device/top_device.h"
 #include "initiator/transport/transport.h"
 
 #define LOCK_NAME       ".lock"
@@ -97,7 +98,7 @@ static void forget_other_boot(struct record *r)
 
 	if (boot_id_read(boot) < 0 || !strcmp(boot, r->boot))
 		return;
-	r->device[0] = 0;
+	r->device[0] = r->top[0] = 0;
 	r->pid = 0;
 	r->ready = false;
 }
@@ -120,12 +121,26 @@ static int attachment_load(struct attachment *a, struct error *err)
 	return 1;
 }
 
+static int top_take_down(struct attachment *a, struct error *err)
+{
+	struct error why = {.code = 0};
+	int r = top_device_remove(a->tag, &why);
+
+	/* Without device mapper there is nothing of it. */
+	if (r == -EBUSY || (r < 0 && a->record.top[0]))
+		return error_set(err, -r, "%s", error_text(&why));
+	a->record.top[0] = 0;
+	return 0;
+}
+
 /* Undo all of an attachment, whatever transport made it, and forget it. */
 static int take_down(struct attachment *a, struct error *err)
 {
 	const struct transport *only = transport_find(a->record.transport);
-	int r;
+	int r = top_take_down(a, err);
 
+	if (r < 0)
+		return r;
 	for (size_t i = 0; transports[i]; i++) {
 		if (only && only != transports[i])
 			continue;
@@ -136,6 +151,18 @@ static int take_down(struct attachment *a, struct error *err)
 	return record_remove(a->dirfd, a->record.id, err);
 }
 
+/*
+ * Cut the users of an attachment off: requests below end first, or the fence
+ * would wait for them.
+ */
+static int cut_off(struct attachment *a, struct error *err)
+{
+	const struct transport *t = transport_find(a->record.transport);
+	int r = t && t->fail ? t->fail(a, err) : 0;
+
+	return r < 0 ? r : top_device_fence(a->tag, err);
+}
+
 static void describe(const struct record *r, struct initiator_device *ret)
 {
 	memset(ret, 0, sizeof(*ret));
@@ -143,7 +170,8 @@ static void describe(const struct record *r, struct initiator_device *ret)
 	ret->n_parts = r->parts > 1 ? r->parts : 0;
 	memcpy(ret->id, r->id, sizeof(r->id));
 	memcpy(ret->transport, r->transport, sizeof(ret->transport));
-	memcpy(ret->device, r->device, sizeof(r->device));
+	memcpy(ret->under, r->device, sizeof(r->device));
+	memcpy(ret->device, r->top[0] ? r->top : r->device, sizeof(r->top));
 	(void)snprintf(ret->why, sizeof(ret->why), "%s", r->why);
 	if (r->local_path[0])
 		(void)snprintf(ret->source, sizeof(ret->source), "%.255s",
@@ -181,6 +209,10 @@ static bool examine(struct attachment *a, struct initiator_device *ret)
 			      "not finished: attach it again, or detach it");
 	else
 		r = t->check(a, &dead, &problem);
+	if (!r && a->record.top[0]) {
+		r = top_device_check(&a->record, &problem);
+		dead = true;
+	}
 	describe(&a->record, ret);
 	ret->healthy = !r;
 	ret->dead = r < 0 && dead;
@@ -374,7 +406,9 @@ static int grow(struct attachment *a, const struct parts *asked, uint64_t size,
 	if (r < 0)
 		return r;
 	a->record.size = size;
-	return record_save(a->dirfd, &a->record, err);
+	if (a->record.top[0])
+		r = top_device_follow(&a->record, err);
+	return r < 0 ? r : record_save(a->dirfd, &a->record, err);
 }
 
 /*
@@ -396,6 +430,8 @@ static int reuse(struct attachment *a, const struct initiator_request *q,
 				 ret->read_only ? ", read-only" : "");
 	if (t->mend)
 		r = t->mend(a, err);
+	if (!r && a->record.top[0])
+		r = top_device_mend(&a->record, err);
 	if (!r && q->size != a->record.size) {
 		if (q->n_parts)
 			r = attach_parts_of(q, &parts, err);
@@ -406,6 +442,17 @@ static int reuse(struct attachment *a, const struct initiator_request *q,
 		return error_prefix(err, "attachment %s: ", a->record.id);
 	(void)examine(a, ret);
 	return 0;
+}
+
+/* Make the device that its users have, where the kernel has device mapper. */
+static int make_top(struct attachment *a, struct error *err)
+{
+	int r;
+
+	if (mapper_probe(top_device_mapper, NULL) < 0)
+		return 0;
+	r = record_save(a->dirfd, &a->record, err);
+	return r < 0 ? r : top_device_make(&a->record, a->tag, err);
 }
 
 static int make(struct attachment *a, const struct initiator_request *q,
@@ -427,6 +474,8 @@ static int make(struct attachment *a, const struct initiator_request *q,
 		r = parts_save(a->dirfd, name, parts, err);
 	if (!r)
 		r = t->attach(a, err);
+	if (!r)
+		r = make_top(a, err);
 	if (!r) {
 		a->record.ready = true;
 		r = record_save(a->dirfd, &a->record, err);
@@ -481,7 +530,10 @@ int initiator_attach(const struct initiator_request *q,
 			*ret = device;
 		return r;
 	}
-	r = take_down(&a, err);
+	/* Users of a dead device must not hold the next one up. */
+	r = a.record.top[0] ? cut_off(&a, err) : 0;
+	if (!r)
+		r = take_down(&a, err);
 	if (r < 0)
 		return error_prefix(err, "the rest of attachment %s: ", q->id);
 	(void)probe_all(capabilities, TRANSPORTS_MAX);
@@ -511,6 +563,27 @@ int initiator_detach(const char *state_dir, const char *id, struct error *err)
 	if (r >= 0)
 		r = take_down(&a, err);
 	return r < 0 ? error_prefix(err, "detach %s: ", id) : 0;
+}
+
+int initiator_fence(const char *state_dir, const char *id, struct error *err)
+{
+	auto_state struct state state = {.dirfd = -1, .lock = -1};
+	struct attachment a;
+	int r = attachment_open(&a, &state, state_dir, id, false, LOCK_EX, err);
+
+	if (r == -ENOENT)
+		return 0;
+	if (r < 0)
+		return r;
+	r = attachment_load(&a, err);
+	if (r < 0 || (!r && !a.record.top[0]))
+		return r;
+	if (!a.record.top[0])
+		return error_set(err, ENODEV,
+				 "fence %s: %s has no mapper device over it",
+				 id, a.record.device);
+	r = cut_off(&a, err);
+	return r < 0 ? error_prefix(err, "fence %s: ", id) : 0;
 }
 
 int initiator_get(const char *state_dir, const char *id,
@@ -656,5 +729,22 @@ int initiator_resize(const char *state_dir, const char *id, uint64_t size,
 
 size_t initiator_probe(struct initiator_capability *ret, size_t max)
 {
-	return probe_all(ret, max);
+	size_t n = probe_all(ret, max);
+	struct error err = {.code = 0};
+	int r;
+
+	if (n == max)
+		return n;
+	r = mapper_probe(top_device_mapper, &err);
+	ret[n].transport = "dm";
+	ret[n].usable = !r;
+	if (!r)
+		(void)snprintf(ret[n].why, sizeof(ret[n].why),
+			       "over each of them: cut off at once while it "
+			       "is in use");
+	else
+		(void)snprintf(ret[n].why, sizeof(ret[n].why),
+			       "%.150s: a device in use can't be cut off",
+			       error_text(&err));
+	return n + 1;
 }

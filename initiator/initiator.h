@@ -79,7 +79,9 @@ struct initiator_request {
 struct initiator_device {
 	char id[INITIATOR_TEXT_MAX];
 	char transport[16];              /* the one that was taken */
-	char device[INITIATOR_TEXT_MAX]; /* "/dev/loop3" */
+	char device[INITIATOR_TEXT_MAX]; /* "/dev/mapper/trib-…" */
+	/* Its transport's: "/dev/loop3". The same where there is no other. */
+	char under[INITIATOR_TEXT_MAX];
 	char why[INITIATOR_TEXT_MAX];    /* why auto took that */
 	char source[INITIATOR_TEXT_MAX]; /* path or address/export */
 	uint64_t size;                   /* bytes */
@@ -104,7 +106,8 @@ struct initiator_device {
  * Attach, or find that it is attached already. The same id with the same source
  * gives the device that is there. A dead device (its process killed, its device
  * gone, refused by the server) is taken down and made anew. Another source (a
- * newer epoch) is -EEXIST unless the old one is dead. A larger size grows the
+ * newer epoch) is -EEXIST unless the old one is dead. A dead one that is still
+ * in use is cut off, where there is device mapper. A larger size grows the
  * device. A device whose server is away for the moment is there: 0, with
  * healthy false.
  *
@@ -121,6 +124,15 @@ int initiator_attach(const struct initiator_request *request,
  * up to the dead timeout, and then goes on.
  */
 int initiator_detach(const char *state_dir, const char *id, struct error *err);
+
+/*
+ * Make each request to the device of an attachment fail from now on, in
+ * whatever process and mount namespace it is open or mounted. What waits for a
+ * lost server ends. The attachment is dead then: a detach or an attach takes it
+ * away at once, and its device goes with its last user. Not there: 0. -ENODEV:
+ * there is no device mapper here.
+ */
+int initiator_fence(const char *state_dir, const char *id, struct error *err);
 
 /* Get the device of an attachment. -ENOENT: there is no such attachment. */
 int initiator_get(const char *state_dir, const char *id,
@@ -146,7 +158,7 @@ int initiator_resize(const char *state_dir, const char *id, uint64_t size,
 
 /*
  * A transport, and whether this machine can use it: one line each, for `trib
- * node`.
+ * node`. The last is "dm": the device over each of them.
  */
 struct initiator_capability {
 	const char *transport;

@@ -4,7 +4,7 @@
  *
  *	initiator_call_main COMMAND KEY=VALUE...
  *
- * Commands: attach detach get list resize probe. Keys are the
+ * Commands: attach detach fence get list resize probe. Keys are the
  * members of struct initiator_request; part=SIZE,ADDRESS,EXPORT for each
  * part. Prints "key=value" lines; a failure
  * is "ERRNO: TEXT" on standard error and exit 1.
@@ -86,10 +86,10 @@ static int parse(struct initiator_request *q, char *word, struct error *err)
 
 static void show(const struct initiator_device *d)
 {
-	printf("id=%s\ntransport=%s\ndevice=%s\nwhy=%s\nsource=%s\n"
+	printf("id=%s\ntransport=%s\ndevice=%s\nunder=%s\nwhy=%s\nsource=%s\n"
 	       "size=%llu\nread_only=%d\nhealthy=%d\nproblem=%s\n"
 	       "bad_part=%d\n",
-	       d->id, d->transport, d->device, d->why, d->source,
+	       d->id, d->transport, d->device, d->under, d->why, d->source,
 	       (unsigned long long)d->size, d->read_only, d->healthy,
 	       d->problem, d->bad_part);
 }
@@ -107,6 +107,11 @@ static int call_attach(struct initiator_request *q, struct error *err)
 static int call_detach(struct initiator_request *q, struct error *err)
 {
 	return initiator_detach(q->state_dir, q->id, err);
+}
+
+static int call_fence(struct initiator_request *q, struct error *err)
+{
+	return initiator_fence(q->state_dir, q->id, err);
 }
 
 static int call_get(struct initiator_request *q, struct error *err)
@@ -154,6 +159,7 @@ static const struct {
 } commands[] = {
 	{"attach", call_attach}, {"detach", call_detach}, {"get", call_get},
 	{"list", call_list},     {"resize", call_resize}, {"probe", call_probe},
+	{"fence", call_fence},
 };
 
 int main(int argc, char **argv)

@@ -28,11 +28,22 @@ remote() {
 	echo "id=a transport=${TRANSPORT:-fuse} address=127.0.0.1:$SERVER_PORT export=$1 size=$2"
 }
 
+# The mapper devices that a test left, also with requests that wait below.
+remove_mapped() {
+	local name
+	while read -r name; do
+		[ -e "/dev/mapper/$name" ] || continue
+		dmsetup wipe_table --noflush --nolockfs --noudevsync "$name"
+		dmsetup remove --deferred --noudevsync "$name"
+	done < <(sed -n 's|^top=/dev/mapper/||p' "$STATE"/*.attachment)
+}
+
 clean_state() {
 	local m l
 	# The file systems, then the devices below them, then what serves those.
 	while read -r m; do umount "$m" || umount -l "$m"; done < <(
 		awk -v d="$TEST_DIR/mnt" '$5 == d {print $5}' /proc/self/mountinfo)
+	remove_mapped
 	for l in /sys/block/loop*/loop/backing_file; do
 		[ -e "$l" ] || continue
 		case $(cat "$l") in "$TEST_DIR"/*)
@@ -204,6 +215,10 @@ nothing_left() {
 		"$TEST_DIR"/*) echo "left: $f"; return 1 ;;
 		esac
 	done
+	case ${device:-} in /dev/mapper/*)
+		[ ! -e "$device" ] || { echo "left: $device"; return 1; }
+		;;
+	esac
 	! grep -F "$STATE" /proc/self/mountinfo || return 1
 	! pgrep -af "trib-nbd .*$STATE" || return 1
 	[ -z "$(ls "$STATE" 2>/dev/null)" ] || { ls -la "$STATE"; return 1; }

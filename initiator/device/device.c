@@ -24,13 +24,6 @@
 #define BUSY_MS      3000
 #define LOCKED_MS    10000 /* longer than most checks and mkfs */
 
-static const char *base_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash ? slash + 1 : path;
-}
-
 /* Find where this device is mounted in our mount namespace. */
 static bool find_mount(dev_t device, char *ret, size_t size)
 {
@@ -54,14 +47,15 @@ static bool find_mount(dev_t device, char *ret, size_t size)
 }
 
 /* Find a device mapper, md or other device above this one. */
-static bool find_holder(const char *name, char *ret, size_t size)
+static bool find_holder(dev_t device, char *ret, size_t size)
 {
 	char path[128];
 	struct dirent *e;
 	DIR *dir;
 	bool found = false;
 
-	(void)snprintf(path, sizeof(path), "/sys/block/%s/holders", name);
+	(void)snprintf(path, sizeof(path), "/sys/dev/block/%u:%u/holders",
+		       major(device), minor(device));
 	dir = opendir(path);
 	while (dir && !found && (e = readdir(dir))) {
 		if (e->d_name[0] == '.')
@@ -106,7 +100,7 @@ static bool has_open(const char *pid, dev_t device)
 }
 
 /* Find another program that has the device open: "e2fsck (4711)". */
-static bool find_user(dev_t device, char *ret, size_t size)
+static bool find_user(dev_t device, char *ret, size_t size, pid_t *ret_pid)
 {
 	DIR *dir = opendir("/proc");
 	char path[64], name[16];
@@ -125,6 +119,7 @@ static bool find_user(dev_t device, char *ret, size_t size)
 		if (found)
 			(void)snprintf(ret, size, "%s (%.10s)", name,
 				       e->d_name);
+		*ret_pid = atoi(e->d_name);
 		if (f)
 			(void)fclose(f);
 	}
@@ -136,9 +131,13 @@ static bool find_user(dev_t device, char *ret, size_t size)
 static int busy(const char *path, dev_t device, struct error *err)
 {
 	char user[MOUNT_NS_USER_MAX];
+	pid_t pid;
 
-	if (find_user(device, user, sizeof(user)))
-		return error_set(err, EBUSY, "%s is in use by %s", path, user);
+	if (find_user(device, user, sizeof(user), &pid))
+		return error_set(err, EBUSY,
+				 "%s is in use by %s: wait for it, or `kill "
+				 "%d`",
+				 path, user, (int)pid);
 	if (mount_ns_has_elsewhere(device, user))
 		return error_set(err, EBUSY,
 				 "%s is mounted in another mount namespace, "
@@ -176,9 +175,33 @@ int device_settle(const char *path, struct error *err)
 	return r;
 }
 
-int device_open_idle(const char *path, int *ret_fd, struct error *err)
+/* 0, or -EBUSY: a mount or another device has it. */
+static int above(const char *path, dev_t device, struct error *err)
 {
 	char user[256];
+
+	if (find_mount(device, user, sizeof(user)))
+		return error_set(err, EBUSY,
+				 "%s is mounted at %s: unmount it first", path,
+				 user);
+	if (find_holder(device, user, sizeof(user)))
+		return error_set(err, EBUSY, "%s is in use by %s", path, user);
+	return 0;
+}
+
+int device_busy(const char *path, struct error *err)
+{
+	struct stat st;
+	int r;
+
+	if (stat(path, &st) < 0)
+		return error_set(err, EBUSY, "%s is in use", path);
+	r = above(path, st.st_rdev, err);
+	return r < 0 ? r : busy(path, st.st_rdev, err);
+}
+
+int device_open_idle(const char *path, int *ret_fd, struct error *err)
+{
 	struct stat st;
 	int fd, r;
 
@@ -187,12 +210,8 @@ int device_open_idle(const char *path, int *ret_fd, struct error *err)
 	r = device_settle(path, err);
 	if (r < 0)
 		return r;
-	if (find_mount(st.st_rdev, user, sizeof(user)))
-		return error_set(err, EBUSY,
-				 "%s is mounted at %s: unmount it first", path,
-				 user);
-	if (find_holder(base_name(path), user, sizeof(user)))
-		return error_set(err, EBUSY, "%s is in use by %s", path, user);
+	if (above(path, st.st_rdev, err) < 0)
+		return -EBUSY;
 	fd = open_exclusive(path, O_RDWR);
 	if (fd < 0 && (errno == EROFS || errno == EACCES))
 		fd = open_exclusive(path, O_RDONLY);

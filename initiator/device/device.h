@@ -17,7 +17,7 @@
  */
 #define DEVICE_BLOCK_SIZE 4096
 
-#define DEVICE_PATH_MAX 32 /* bytes: "/dev/loop1048575" and NUL */
+#define DEVICE_PATH_MAX 64 /* bytes: "/dev/mapper/trib-..." and NUL */
 
 /*
  * Lock a device among programs that work on it for us, until the descriptor is
@@ -36,6 +36,9 @@ int device_settle(const char *path, struct error *err);
  * it; -ENODEV: gone.
  */
 int device_open_idle(const char *path, int *ret_fd, struct error *err);
+
+/* -EBUSY, with the words which mount, device or program has the device. */
+int device_busy(const char *path, struct error *err);
 
 /* Get the size in bytes; -errno. */
 int device_size(const char *path, uint64_t *ret, struct error *err);

@@ -45,6 +45,7 @@ static const struct field fields[] = {
 	OTHER("dead_timeout_ms", FIELD_UINT, dead_timeout_ms),
 	TEXT("boot", boot),
 	TEXT("device", device),
+	TEXT("top", top),
 	OTHER("pid", FIELD_UINT, pid),
 	OTHER("pid_start", FIELD_U64, pid_start),
 	TEXT("incarnation", incarnation),

@@ -35,7 +35,8 @@ struct record {
 	unsigned connections;
 	unsigned dead_timeout_ms;
 	char boot[UUID_TEXT_SIZE];    /* of another boot: nothing is left */
-	char device[DEVICE_PATH_MAX]; /* empty: not made yet */
+	char device[DEVICE_PATH_MAX]; /* the transport's; empty: not made yet */
+	char top[DEVICE_PATH_MAX];    /* the one over it; empty: none */
 	pid_t pid;                    /* 0: none */
 	unsigned long long pid_start; /* base/process.h */
 	/* The incarnation on which a kernel session may go on; empty:

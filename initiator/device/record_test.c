@@ -44,6 +44,10 @@ static void survives_the_way_through_a_file(void **state)
 	assert_memory_equal(&back, &full, sizeof(full));
 }
 
+static const char long_path[] =
+	"version=1\nid=a\n"
+	"device=/dev/mapper/a-name-that-is-longer-than-any-device-ever-had-anywhere\n";
+
 static void refuses_damaged_records(void **state)
 {
 	static const char *const bad[] = {
@@ -59,7 +63,7 @@ static void refuses_damaged_records(void **state)
 		"version=1\nid=a\nready=2\n",
 		"version=1\nid=a\npid=4294967296\n",
 		"version=1\nid=a\nnonsense\n",
-		"version=1\nid=a\ndevice=/dev/a-name-that-is-longer-than-any\n",
+		long_path,
 	};
 	struct record r;
 

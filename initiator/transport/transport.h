@@ -51,6 +51,13 @@ struct transport {
 	 * before. ID.parts has the parts that make it so large.
 	 */
 	int (*resize)(struct attachment *a, uint64_t size, struct error *err);
+	/*
+	 * Optional. Make requests that wait below end, with an error, and all
+	 * that follow: its users lose it. Nothing waits for a server. For
+	 * detach() to go through then. Without it no request waits for longer
+	 * than a disk of this machine does.
+	 */
+	int (*fail)(struct attachment *a, struct error *err);
 	/* Optional. Mend what can be, when it is attached again while it is
 	 * there. */
 	int (*mend)(struct attachment *a, struct error *err);

@@ -253,6 +253,45 @@ static int unmount(const struct places *p, bool alive, struct error *err)
 	}
 }
 
+/* Find the number of the mount's FUSE connection (fuse.rst). 0: none. */
+static unsigned connection_of(const struct places *p)
+{
+	auto_fclose FILE *f = fopen("/proc/self/mountinfo", "re");
+	auto_free char *line = NULL;
+	unsigned ma, mi, found = 0;
+	size_t space = 0;
+	int at;
+
+	while (f && getline(&line, &space, f) > 0) {
+		if (sscanf(line, "%*u %*u %u:%u %*s %n", &ma, &mi, &at) != 2)
+			continue;
+		line[at + (int)strcspn(line + at, " \n")] = 0;
+		if (!strcmp(line + at, p->mount))
+			found = mi;
+	}
+	return found;
+}
+
+/*
+ * End its requests: the kernel aborts a connection when it is told to, and
+ * when its program has ended. The first needs fusectl.
+ */
+static int fuse_fail(struct attachment *a, struct error *err)
+{
+	struct places p;
+	char path[64];
+	int status = places_of(a, &p, err);
+
+	if (status < 0)
+		return status;
+	(void)snprintf(path, sizeof(path), "/sys/fs/fuse/connections/%u/abort",
+		       connection_of(&p));
+	auto_close int fd = open(path, O_WRONLY | O_CLOEXEC);
+	if (fd >= 0)
+		(void)fd_write_all(fd, "1", 1); /* else by its end */
+	return end_process(&a->record, false, err);
+}
+
 static int fuse_detach(struct attachment *a, struct error *err)
 {
 	struct record *r = &a->record;
@@ -355,4 +394,5 @@ const struct transport transport_fuse = {
 	.detach = fuse_detach,
 	.check = fuse_check,
 	.resize = fuse_resize,
+	.fail = fuse_fail,
 };

@@ -363,6 +363,14 @@ static int end_session(const struct attachment *a, struct error *err)
 	return logout(session.id, err);
 }
 
+/* A logout ends the session's recovery, and with it what waits for that. */
+static int iscsi_fail(struct attachment *a, struct error *err)
+{
+	struct iscsi_session session;
+
+	return find_session(a, &session) < 0 ? 0 : logout(session.id, err);
+}
+
 static int iscsi_detach(struct attachment *a, struct error *err)
 {
 	/* With it go the node records that are bound to it. */
@@ -434,4 +442,5 @@ const struct transport transport_iscsi = {
 	.detach = iscsi_detach,
 	.check = iscsi_check,
 	.resize = iscsi_resize,
+	.fail = iscsi_fail,
 };

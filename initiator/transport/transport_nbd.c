@@ -197,6 +197,16 @@ static int nbd_detach(struct attachment *a, struct error *err)
 	return 0;
 }
 
+static int nbd_fail(struct attachment *a, struct error *err)
+{
+	char device[DEVICE_PATH_MAX];
+	unsigned index;
+
+	if (find(a, device) < 0 || index_of(device, &index) < 0)
+		return 0;
+	return nbd_netlink_disconnect(index, err);
+}
+
 static int nbd_check(struct attachment *a, bool *ret_dead, struct error *err)
 {
 	*ret_dead = true;
@@ -319,5 +329,6 @@ const struct transport transport_nbd = {
 	.detach = nbd_detach,
 	.check = nbd_check,
 	.resize = nbd_resize,
+	.fail = nbd_fail,
 	.mend = mend,
 };

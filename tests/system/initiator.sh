@@ -14,7 +14,8 @@ test_a_remote_extent_carries_a_file_system() {
 	device=$(value device)
 	same "$(value transport)" fuse
 	same "$(value healthy)" 1
-	same "$(cat "/sys/block/${device#/dev/}/loop/dio")" 1 "direct I/O"
+	under=$(value under)
+	same "$(cat "/sys/block/${under#/dev/}/loop/dio")" 1 "direct I/O"
 	helper=$(findmnt -rno TARGET -t fuse.trib-nbd | grep "^$STATE/")
 	same "$(stat -f -c '%b %f %c' "$helper")" "0 0 0" "of no size"
 	fails any "" sh -c "df | grep '$helper'"
@@ -404,7 +405,7 @@ test_a_local_extent_is_a_loop_device() {
 	at_exit clean_state
 	truncate -s 64M "$TEST_DIR/local.img"
 	call attach id=l path="$TEST_DIR/local.img" size=64M
-	device=$(value device)
+	device=$(value device) under=$(value under)
 	same "$(value transport)" loop
 	same "$(value why)" "the extent is on this node"
 	same "$(blockdev --getss "$device")" 4096
@@ -418,10 +419,9 @@ test_a_local_extent_is_a_loop_device() {
 	refused EBUSY "$TEST_DIR/mnt" detach id=l
 	unmount "$TEST_DIR/mnt"
 	# Its device taken away behind our back: attached anew.
-	losetup -d "$device"
-	eventually 30 test ! -e "/sys/block/${device#/dev/}/loop"
-	call get id=l
-	same "$(value healthy)" 0
+	losetup -d "$under"
+	damaged() { call get id=l && [ "$(value healthy)" = 0 ]; }
+	eventually 30 damaged
 	call attach id=l path="$TEST_DIR/local.img" size=96M
 	same "$(value healthy)" 1
 	call detach id=l

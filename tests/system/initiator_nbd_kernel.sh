@@ -32,7 +32,7 @@ test_auto_takes_the_kernel_s_client() {
 	call attach $(TRANSPORT=auto remote disk 64M)
 	same "$(value transport)" nbd
 	same "$(value why)" "the kernel has an NBD client"
-	case $(value device) in /dev/nbd*) ;; *) fail "$(value device)" ;; esac
+	case $(value under) in /dev/nbd*) ;; *) fail "$(value under)" ;; esac
 	call detach id=a
 	nothing_connected
 }

@@ -454,7 +454,7 @@ test_a_check_that_goes_on_is_not_begun_again() {
 	kill -KILL "$SILENT"
 	umount -l "$TEST_DIR/silent"
 	same $rc 6
-	grep -E "/dev/loop[0-9]+ is in use by (e2fsck \($check\)|strace \([0-9]+\))" "$TEST_DIR/busy"
+	grep -E "/dev/(loop[0-9]+|mapper/trib-[0-9a-f]+) is in use by (e2fsck \($check\)|strace \([0-9]+\))" "$TEST_DIR/busy"
 	fails 6 "" on 1 trib volume check slow --repair
 	fails 6 "" on 2 trib mount slow "$C/host2/mnt/slow"
 	fails 6 "" on 2 trib mount slow "$C/host2/mnt/slow" --force

@@ -141,7 +141,7 @@ test_the_initiator_uses_a_disk_that_grows_and_a_server_that_restarts() {
 	nothing_attached
 	call attach $(by_iscsi $size "chap_file=$TEST_DIR/secrets/oneway" dead_timeout_ms=60000)
 	device=$(value device)
-	case $device in /dev/sd*) ;; *) fail "$(cat "$TEST_DIR/out")" ;; esac
+	case $(value under) in /dev/sd*) ;; *) fail "$(cat "$TEST_DIR/out")" ;; esac
 	same "$(value healthy)" 1
 	same "$(blockdev --getss "$device")" 4096
 	same "$(cat /sys/class/iscsi_connection/*/header_digest)" 1
@@ -207,6 +207,28 @@ test_a_session_does_not_go_on_with_another_epoch_or_incarnation() {
 	target=$old
 	refused EACCES "log in to $old" attach $(by_iscsi 64M)
 	nothing_attached
+}
+
+answers_again() { kill -CONT "$(cat "$TEST_DIR/blockd.pid")"; }
+
+# Nothing waits for the session's recovery, which would take ten minutes.
+test_requests_to_a_silent_server_end_at_a_fence() {
+	extent t 64 1
+	at_exit gone t
+	call attach $(by_iscsi 64M dead_timeout_ms=600000)
+	device=$(value device) under=$(value under)
+	kill -STOP "$(cat "$TEST_DIR/blockd.pid")"
+	at_exit answers_again
+	dd if=/dev/zero of="$device" bs=4k count=1 oflag=direct conv=nocreat status=none \
+		2>"$TEST_DIR/dd" &
+	writer=$!
+	in_flight() { [ "$(awk '{print $1 + $2}' "/sys/block/${under#/dev/}/inflight")" -gt 0 ]; }
+	eventually 60 in_flight
+	timeout 120 "$CALL" fence id=a state="$STATE"
+	wait $writer && fail "a write that went nowhere succeeded"
+	call detach id=a
+	nothing_attached
+	answers_again
 }
 
 test_a_kill_between_the_steps_is_repaired() {

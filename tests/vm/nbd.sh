@@ -123,7 +123,8 @@ test_the_initiator_attaches_an_extent_and_detaches_it() {
 	attach a e@1 $((128 << 20)) connections=2
 	at_exit detach a
 	grep -x transport=nbd "$TEST_DIR/attached"
-	case $device in /dev/nbd*) ;; *) fail "device '$device'" ;; esac
+	under=$(sed -n 's/^under=//p' "$TEST_DIR/attached")
+	case $under in /dev/nbd*) ;; *) fail "device '$under'" ;; esac
 	use_as_a_disk "$device"
 	# Again is the same; in use it stays; after detach the device is free.
 	local before=$device
@@ -134,7 +135,7 @@ test_the_initiator_attaches_an_extent_and_detaches_it() {
 	fails 1 EBUSY detach a
 	unmount "$TEST_DIR/mnt"
 	detach a
-	same "$(cat "/sys/block/${device#/dev/}/size")" 0
+	same "$(cat "/sys/block/${under#/dev/}/size")" 0
 	detach a
 }
 

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The device that an attachment's users have: a mapper device over the device
+ * of its transport. So what is below can be exchanged, or cut off, while the
+ * device is in use. Its leftovers are found by their UUID, MAPPER_UUID_PREFIX
+ * and the tag's digits. Where the kernel has no device mapper, users have the
+ * transport's device.
+ */
+#ifndef INITIATOR_TOP_DEVICE_H
+#define INITIATOR_TOP_DEVICE_H
+
+#include "base/dm/mapper.h"
+#include "initiator/device/record.h"
+
+/* Whose devices: mapper_kernel, but in tests. */
+extern struct mapper *top_device_mapper;
+
+/*
+ * Make one over record.device, of record.size, and set record.top. Its name is
+ * @tag. A cut-off device that is still open may have that name: then it is the
+ * next free of "TAG-1", "TAG-2".
+ */
+int top_device_make(struct record *record, const char *tag, struct error *err);
+
+/*
+ * Check that record.top is there and lies on record.device, or on a disk to
+ * which blockd has mapped all of it. -ENODEV, -ESTALE: it can only be made
+ * anew.
+ */
+int top_device_check(const struct record *record, struct error *err);
+
+/*
+ * Let one go on that a crash left suspended, and drop a table that was not
+ * taken.
+ */
+int top_device_mend(const struct record *record, struct error *err);
+
+/* Let record.device, record.size be what is below, while it is in use. */
+int top_device_follow(const struct record *record, struct error *err);
+
+/*
+ * Make each request to the devices of @tag fail from now on. -ETIMEDOUT: what
+ * is below has requests and does not answer.
+ */
+int top_device_fence(const char *tag, struct error *err);
+
+/*
+ * Take the devices of @tag away. In use: -EBUSY, which names the user. One that
+ * is cut off goes when its last user closes it, and holds nothing below: 0.
+ */
+int top_device_remove(const char *tag, struct error *err);
+
+#endif

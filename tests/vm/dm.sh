@@ -1,0 +1,313 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# The kernel's device mapper: the device over each attachment, by each transport
+# that needs no other machine. Nobody waits for udev: the guest has none.
+. "$(dirname "$0")/lib.sh"
+inside_vm -m 1024 -t 900 -d pool:1G -- "$@"
+. "$TOP/tests/initiator_lib.sh"
+need mkfs.ext4 mkfs.xfs e2fsck resize2fs dmsetup
+modprobe dm-mod || skip_all "the guest's kernel has no device mapper"
+modprobe -a loop fuse nbd
+mount -t fusectl fusectl /sys/fs/fuse/connections 2>/dev/null || true
+mkdir "$TEST_DIR/mnt"
+
+our_devices() { dmsetup info -c --noheadings -o name,uuid 2>/dev/null | grep TRIB-; }
+nothing_of_ours() {
+	nothing_left
+	! our_devices || return 1
+	! compgen -G '/dev/mapper/trib-*' || return 1
+	! compgen -G '/sys/block/nbd*/pid' || return 1
+}
+table() { dmsetup table "${device#/dev/mapper/}"; }
+
+# attach_any TRANSPORT [SIZE]: attachment "a" by it, in $device
+attach_any() {
+	local size=${2:-64M}
+	case $1 in
+	loop)
+		at_exit clean_state
+		[ -e "$TEST_DIR/disk.img" ] || truncate -s "$size" "$TEST_DIR/disk.img"
+		call attach id=a path="$TEST_DIR/disk.img" size="$size"
+		;;
+	*)
+		[ "$SERVER_PID" ] || server disk "$size"
+		call attach $(TRANSPORT=$1 remote disk "$size")
+		;;
+	esac
+	device=$(value device) under=$(value under)
+	same "$(value healthy)" 1
+}
+
+test_the_probe_says_that_it_is_there() {
+	call probe
+	grep '^dm=yes over each of them' "$TEST_DIR/out"
+}
+
+lies_over() { # TRANSPORT
+	attach_any "$1"
+	case $device in /dev/mapper/trib-*) ;; *) fail "device '$device'" ;; esac
+	same "$(table)" "0 131072 linear $(stat -c '%Hr:%Lr' "$under") 0"
+	case $(dmsetup info -c --noheadings -o uuid "$device") in
+	TRIB-*) ;; *) fail "its UUID" ;; esac
+	same "$(blockdev --getss "$device")" 4096
+	mkfs.ext4 -q "$device"
+	mount "$device" "$TEST_DIR/mnt"
+	cp -r "$TOP/base/dm" "$TEST_DIR/mnt/"
+	# Others see who has what is below; the mount is named to who detaches.
+	refused EBUSY "$TEST_DIR/mnt" detach id=a
+	unmount "$TEST_DIR/mnt"
+	sleep 300 <"$device" &
+	becomes $! sleep
+	refused EBUSY "sleep ($!)" detach id=a
+	end_at_once $!
+	call detach id=a
+	nothing_of_ours
+	e2fsck -fn "$TEST_DIR/disk.img" >/dev/null 2>&1
+	rm "$TEST_DIR/disk.img"
+	stop_server
+}
+test_it_lies_over_a_loop_device() { lies_over loop; }
+test_it_lies_over_a_fuse_file() { lies_over fuse; }
+test_it_lies_over_the_kernel_s_nbd() { lies_over nbd; }
+
+test_it_grows_while_it_is_mounted() {
+	attach_any loop
+	mkfs.ext4 -q "$device"
+	mount "$device" "$TEST_DIR/mnt"
+	dd if=/dev/zero of="$TEST_DIR/mnt/f" bs=64k count=1000 oflag=direct status=none &
+	writer=$!
+	truncate -s 128M "$TEST_DIR/disk.img"
+	call resize id=a size=128M
+	call resize id=a size=128M
+	same "$(blockdev --getsize64 "$device")" $((128 << 20))
+	resize2fs "$device" >/dev/null 2>&1
+	wait $writer || true # the small one may be full
+	unmount "$TEST_DIR/mnt"
+	e2fsck -fn "$device" >/dev/null 2>&1
+	call detach id=a
+	nothing_of_ours
+}
+
+# A stale attachment is mounted in a mount namespace that nobody reaches: the next
+# one has the extent at once, and the stale one's writes come to nothing.
+test_a_stale_one_in_another_mount_namespace_holds_nothing_up() {
+	attach_any loop
+	mkfs.ext4 -q "$device"
+	unshare --mount sh -c \
+		'mount "$0" /mnt && echo old >/mnt/f && sync && echo mounted && exec sleep 600' \
+		"$device" >"$TEST_DIR/elsewhere" &
+	other=$!
+	at_exit end_at_once $other
+	eventually 60 grep -q mounted "$TEST_DIR/elsewhere"
+	becomes $other sleep
+	first=$device first_under=$under
+	refused EBUSY "another mount namespace" detach id=a
+	call fence id=a
+	call fence id=a
+	fails any "" dd if="$first" of=/dev/null bs=4k count=1 iflag=direct
+	call get id=a
+	same "$(value healthy)" 0
+	grep 'problem=.*is cut off' "$TEST_DIR/out"
+	call attach id=a path="$TEST_DIR/disk.img" size=64M
+	device=$(value device)
+	[ "$device" != "$first" ]
+	# The first loop device has gone, though the stale one is still mounted.
+	same "$(losetup -nl -O NAME | grep -c .)" 1
+	e2fsck -fy "$device" >/dev/null 2>&1 || [ $? = 1 ]
+	mount "$device" "$TEST_DIR/mnt"
+	same "$(cat "$TEST_DIR/mnt/f")" old
+	nsenter -t $other -m sh -c 'echo stale >/mnt/f; sync /mnt/f' 2>/dev/null || true
+	end_at_once $other
+	eventually 60 test ! -e "/sys/block/${first##*/}"
+	gone() { ! dmsetup info "$first" 2>/dev/null; }
+	eventually 60 gone
+	unmount "$TEST_DIR/mnt"
+	mount "$device" "$TEST_DIR/mnt"
+	same "$(cat "$TEST_DIR/mnt/f")" old
+	unmount "$TEST_DIR/mnt"
+	call detach id=a
+	nothing_of_ours
+}
+
+answers_again() { kill -CONT "$SERVER_PID"; }
+
+# The known trap of others: the server does not answer, requests are in flight, and
+# suspend, remove and unmount wait for them.
+out_of_the_trap() { # TRANSPORT
+	local begin
+	attach_any "$1"
+	mkfs.ext4 -q "$device"
+	mount "$device" "$TEST_DIR/mnt"
+	kill -STOP "$SERVER_PID"
+	at_exit answers_again
+	dd if=/dev/zero of="$TEST_DIR/mnt/f" bs=4k count=64 oflag=direct 2>"$TEST_DIR/dd" &
+	writer=$!
+	in_flight() { [ "$(awk '{print $1 + $2}' "/sys/block/${under#/dev/}/inflight")" -gt 0 ]; }
+	eventually 60 in_flight
+	# A suspend alone would wait: it is given up, and nothing has changed.
+	fails any "" timeout -s KILL 2 dmsetup suspend --noflush --nolockfs --noudevsync "$device"
+	begin=$SECONDS
+	call fence id=a
+	[ $((SECONDS - begin)) -lt 60 ] || fail "a fence took $((SECONDS - begin)) s"
+	wait $writer && fail "a write that went nowhere succeeded"
+	umount "$TEST_DIR/mnt"
+	call detach id=a
+	nothing_of_ours
+	answers_again
+	stop_server
+	rm "$TEST_DIR/disk.img"
+}
+test_requests_to_a_silent_server_end_by_fuse() { out_of_the_trap fuse; }
+test_requests_to_a_silent_server_end_by_nbd() { out_of_the_trap nbd; }
+
+# The program behind the device was killed with requests in flight, and a program
+# keeps the device open: attached anew at once.
+test_a_dead_one_that_is_in_use_is_attached_anew() {
+	attach_any fuse
+	sleep 600 <"$device" &
+	other=$!
+	becomes $other sleep
+	first=$device
+	end_at_once $(pgrep -f "trib-nbd .*$STATE")
+	eventually 60 unhealthy
+	call attach $(remote disk 64M)
+	same "$(value healthy)" 1
+	device=$(value device)
+	[ "$device" != "$first" ]
+	end_at_once $other
+	call detach id=a
+	eventually 60 nothing_of_ours
+	stop_server
+	rm "$TEST_DIR/disk.img"
+}
+
+# Killed at any point, an attach is repeated or undone.
+test_a_kill_at_any_point_leaves_nothing() {
+	local i undone=0
+	server disk 64M
+	for i in 1 2 4 6 8 10 12 14 16 18 20 24 28; do
+		"$CALL" attach state="$STATE" $(remote disk 64M) >/dev/null 2>&1 &
+		killed=$!
+		sleep "$(awk "BEGIN {print $i / 20}")"
+		kill -KILL $killed 2>/dev/null && undone=$((undone + 1))
+		wait $killed 2>/dev/null || true
+		if [ $((i % 4)) = 0 ]; then
+			call attach $(remote disk 64M)
+			same "$(value healthy)" 1
+		fi
+		call detach id=a
+		eventually 30 nothing_of_ours
+	done
+	[ $undone -gt 0 ] || fail "no attach was killed"
+	stop_server
+	rm "$TEST_DIR/disk.img"
+}
+
+test_one_left_suspended_goes_on() {
+	attach_any loop
+	dmsetup suspend --noudevsync "$device"
+	echo "0 8 error" | dmsetup load "$device"
+	call attach id=a path="$TEST_DIR/disk.img" size=64M
+	same "$(value device)" "$device"
+	timeout 60 dd if=/dev/zero of="$device" bs=4k count=1 oflag=direct status=none
+	dmsetup suspend --noudevsync "$device"
+	call detach id=a
+	nothing_of_ours
+	rm "$TEST_DIR/disk.img"
+}
+
+test_others_devices_are_left_alone() {
+	attach_any loop
+	name=${device#/dev/mapper/}
+	call detach id=a
+	echo "0 8 error" | dmsetup create --noudevsync "$name"
+	echo "0 8 error" | dmsetup create --noudevsync others -u LVM-x
+	at_exit dmsetup remove --noudevsync "$name" others
+	attach_any loop
+	same "$device" "/dev/mapper/$name-1"
+	call detach id=a
+	dmsetup info "$name" >/dev/null
+	for change in create load suspend resume clear remove; do
+		name=
+		[ $change = create ] && name=x
+		fails any "" sh -c "echo '0 8 error' | trib-dm $change LVM-x '' '' '' 0 $name"
+	done
+	dmsetup table others | grep error
+}
+
+# ---- extents of a pool of this node ----
+
+blockd_call() { "$BUILD/test/blockd/testkit/blockd_call" "unix:$node/control" "$@"; }
+
+# start_node NAME: pool "a" on a file system with reflinks, and its extents e and f
+start_node() {
+	node=$TEST_DIR/$1
+	mkdir "$node"
+	mkfs.xfs -q -f /dev/vda
+	mkdir -p "$node/pool"
+	mount /dev/vda "$node/pool"
+	at_exit umount "$node/pool"
+	touch "$node/conf"
+	"$BUILD/bin/blockd" --node-name n1 --pool "a=$node/pool" --floor 1MiB \
+		--config "$node/conf" --control "unix:$node/control" \
+		--state-dir "$node/state" --run-dir "$node/run" \
+		--listen "unix:$node/nbd" >"$node/log" 2>&1 &
+	at_exit end_at_once $!
+	eventually 60 blockd_call GetNode
+	for name in e f; do
+		blockd_call CreateExtent pool=a name=$name size=$((128 << 20)) >/dev/null
+		blockd_call SetExport name=$name epoch=1 grant=first >/dev/null
+	done
+	at_exit clean_state
+	call attach id=e path="$node/pool/extents/e.data" size=128M
+	device=$(value device) under=$(value under)
+	mkfs.ext4 -q "$device"
+}
+
+# An extent is taken from its user on its own node, mounted where nobody gets to.
+test_a_higher_epoch_takes_an_extent_from_its_user_here() {
+	start_node taken
+	unshare --mount sh -c \
+		'mount "$0" /mnt && echo old >/mnt/f && sync && echo mounted && exec sleep 600' \
+		"$device" >"$TEST_DIR/elsewhere" &
+	other=$!
+	at_exit end_at_once $other
+	eventually 60 grep -q mounted "$TEST_DIR/elsewhere"
+	becomes $other sleep
+	blockd_call GetExtent name=e | grep -F "${device##*/}"
+	# A claim that does not name its attachment changes nothing.
+	fails 1 "is held by $under" blockd_call SetExport name=e epoch=2 grant=second \
+		initiators=any
+	nsenter -t $other -m sh -c 'echo more >/mnt/g; sync /mnt/g'
+	blockd_call SetExport name=e epoch=2 grant=second over=first initiators=any >/dev/null
+	grep "its user on this node was cut off" "$node/log"
+	fails any "" dd if="$device" of=/dev/null bs=4k count=1 iflag=direct
+	fails any "" test -e "/sys/block/${under#/dev/}/loop"
+	sum=$(md5sum <"$node/pool/extents/e.data")
+	nsenter -t $other -m sh -c 'echo stale >/mnt/g; sync /mnt/g' 2>/dev/null || true
+	same "$(md5sum <"$node/pool/extents/e.data")" "$sum"
+	call detach id=e
+	end_at_once $other
+	eventually 60 nothing_of_ours
+}
+
+# A cut of several extents freezes the file system on the mapper device.
+test_a_cut_freezes_the_file_system_over_it() {
+	start_node frozen
+	mount "$device" "$TEST_DIR/mnt"
+	echo before >"$TEST_DIR/mnt/f"
+	blockd_call CreateSnapshots cut=00000000-0000-4000-8000-000000000001 \
+		snapshots=extent:e,name:se snapshots=extent:f,name:sf >"$TEST_DIR/made" ||
+		fail "$(cat "$TEST_DIR/made")"
+	echo after >"$TEST_DIR/mnt/f"
+	unmount "$TEST_DIR/mnt"
+	e2fsck -fn "$node/pool/extents/se.data" >/dev/null 2>&1 ||
+		fail "the snapshot is not of one instant"
+	mount -o loop,ro "$node/pool/extents/se.data" "$TEST_DIR/mnt"
+	same "$(cat "$TEST_DIR/mnt/f")" before
+	unmount "$TEST_DIR/mnt"
+	call detach id=e
+	eventually 60 nothing_of_ours
+}
+
+run_tests "$@"
