@@ -412,11 +412,11 @@ int process_run(const char *const *argv, const char *input, int timeout_ms,
 	return run(argv, input, -1, timeout_ms, cancel_fd, ret, err);
 }
 
-int process_run_holding(const char *const *argv, int hold_fd, int timeout_ms,
-			int cancel_fd, struct process_result *ret,
-			struct error *err)
+int process_run_holding(const char *const *argv, const char *input, int hold_fd,
+			int timeout_ms, int cancel_fd,
+			struct process_result *ret, struct error *err)
 {
-	return run(argv, NULL, hold_fd, timeout_ms, cancel_fd, ret, err);
+	return run(argv, input, hold_fd, timeout_ms, cancel_fd, ret, err);
 }
 
 void process_result_done(struct process_result *result)

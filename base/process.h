@@ -39,13 +39,13 @@ int process_run(const char *const *argv, const char *input, int timeout_ms,
 void process_result_done(struct process_result *result);
 
 /*
- * process_run() without input, of a program that keeps @hold_fd open until it
+ * process_run() of a program that keeps @hold_fd open until it
  * ends, as its number 3. A lock on that descriptor (flock(2)) outlives a caller
  * that is killed, until what it had started has ended, too.
  */
-int process_run_holding(const char *const *argv, int hold_fd, int timeout_ms,
-			int cancel_fd, struct process_result *ret,
-			struct error *err);
+int process_run_holding(const char *const *argv, const char *input, int hold_fd,
+			int timeout_ms, int cancel_fd,
+			struct process_result *ret, struct error *err);
 
 /*
  * process_run(), and a non-zero exit is an error too: -EIO with the last

@@ -437,8 +437,8 @@ static void a_lock_outlives_its_owner_until_the_program_ends(void **state)
 		int own = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
 
 		if (flock(own, LOCK_EX) == 0)
-			(void)process_run_holding(SHELL(script), own, -1, -1,
-						  &result, NULL);
+			(void)process_run_holding(SHELL(script), NULL, own, -1,
+						  -1, &result, NULL);
 		_exit(1);
 	}
 	assert_int_equal(waitpid(pid, &status, 0), pid);

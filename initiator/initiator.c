@@ -30,6 +30,7 @@ struct state {
 
 static void state_close(struct state *s)
 {
+	mapper_kernel_hold(-1);
 	fd_close(s->lock); /* and with it the lock */
 	fd_close(s->dirfd);
 }
@@ -59,6 +60,7 @@ static int state_open(struct state *s, const char *path, bool make,
 	if (r < 0)
 		return error_set(err, errno, "lock '%s': %s", path,
 				 strerror(errno));
+	mapper_kernel_hold(s->lock);
 	return 0;
 }
 

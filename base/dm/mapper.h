@@ -88,6 +88,13 @@ int mapper_check_uuid(const char *uuid, struct error *err);
 extern struct mapper mapper_kernel;
 
 /*
+ * Let the processes that make changes for this thread keep @fd open; -1: none.
+ * So a lock on it (flock(2)) outlives a caller that is killed, until the change
+ * under way has ended.
+ */
+void mapper_kernel_hold(int fd);
+
+/*
  * Test whether devices can be made here. Loads the kernel's module where that
  * is possible. -ENODEV, with the reason in one line.
  */

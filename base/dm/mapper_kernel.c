@@ -16,6 +16,13 @@
 
 #define MODPROBE_TIMEOUT_MS 10000
 
+static _Thread_local int hold_fd = -1;
+
+void mapper_kernel_hold(int fd)
+{
+	hold_fd = fd;
+}
+
 /* Its answer on standard output: "ERRNO TEXT". */
 static int answer_of(const char *out, const char *what, struct error *err)
 {
@@ -55,7 +62,8 @@ static int by_program(const struct mapper_change_request *q, int limit_ms,
 		if (!table)
 			return error_set(err, ENOMEM, "no memory for a table");
 	}
-	r = process_run(argv, table, limit_ms + q->retry_ms, -1, &result, &why);
+	r = process_run_holding(argv, table, hold_fd, limit_ms + q->retry_ms,
+				-1, &result, &why);
 	if (r == -ETIMEDOUT)
 		return error_set(err, ETIMEDOUT,
 				 "device mapper: %s of %s did not end in %d "

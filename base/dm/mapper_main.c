@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* trib-dm: makes one change of a device mapper device (base/dm/mapper.h). */
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 
 #include "base/cleanup.h"
 #include "base/dm/mapper_call.h"
@@ -94,8 +92,6 @@ int main(int argc, char **argv)
 		fputs(help, stderr);
 		return EXIT_USAGE;
 	}
-	/* A caller that is killed leaves no change that is still to come. */
-	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
 	r = make(&q, &err);
 	printf("%d %s\n", -r, r < 0 ? error_text(&err) : "");
 	return r < 0;

@@ -11,5 +11,6 @@ int branch_tool_run(const char *device, const char *const *argv, int cancel_fd,
 	int r = device_lock(device, &lock, err);
 
 	return r < 0 ? r
-		     : process_run_holding(argv, lock, -1, cancel_fd, ret, err);
+		     : process_run_holding(argv, NULL, lock, -1, cancel_fd, ret,
+					   err);
 }
