@@ -14,6 +14,7 @@
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "initiator/attach_parts.h"
+#include "initiator/attach_top.h"
 #include "initiator/device/top_device.h"
 #include "initiator/transport/transport.h"
 
@@ -91,21 +92,6 @@ static int attachment_open(struct attachment *a, struct state *s,
 }
 
 /*
- * Forget a record of another boot: its devices, mounts and processes went with
- * it.
- */
-static void forget_other_boot(struct record *r)
-{
-	char boot[UUID_TEXT_SIZE];
-
-	if (boot_id_read(boot) < 0 || !strcmp(boot, r->boot))
-		return;
-	r->device[0] = r->top[0] = 0;
-	r->pid = 0;
-	r->ready = false;
-}
-
-/*
  * Load the record of @a, or an empty one. Returns 1 (there is one), 0 (none, or
  * a damaged one: leftovers are found by their tag) or an error.
  */
@@ -119,27 +105,15 @@ static int attachment_load(struct attachment *a, struct error *err)
 	if (r < 0)
 		return r;
 	a->record = found;
-	forget_other_boot(&a->record);
+	record_forget_other_boot(&a->record);
 	return 1;
-}
-
-static int top_take_down(struct attachment *a, struct error *err)
-{
-	struct error why = {.code = 0};
-	int r = top_device_remove(a->tag, &why);
-
-	/* Without device mapper there is nothing of it. */
-	if (r == -EBUSY || (r < 0 && a->record.top[0]))
-		return error_set(err, -r, "%s", error_text(&why));
-	a->record.top[0] = 0;
-	return 0;
 }
 
 /* Undo all of an attachment, whatever transport made it, and forget it. */
 static int take_down(struct attachment *a, struct error *err)
 {
 	const struct transport *only = transport_find(a->record.transport);
-	int r = top_take_down(a, err);
+	int r = attach_top_remove(a, err);
 
 	if (r < 0)
 		return r;
@@ -151,18 +125,6 @@ static int take_down(struct attachment *a, struct error *err)
 			return r;
 	}
 	return record_remove(a->dirfd, a->record.id, err);
-}
-
-/*
- * Cut the users of an attachment off: requests below end first, or the fence
- * would wait for them.
- */
-static int cut_off(struct attachment *a, struct error *err)
-{
-	const struct transport *t = transport_find(a->record.transport);
-	int r = t && t->fail ? t->fail(a, err) : 0;
-
-	return r < 0 ? r : top_device_fence(a->tag, err);
 }
 
 static void describe(const struct record *r, struct initiator_device *ret)
@@ -446,17 +408,6 @@ static int reuse(struct attachment *a, const struct initiator_request *q,
 	return 0;
 }
 
-/* Make the device that its users have, where the kernel has device mapper. */
-static int make_top(struct attachment *a, struct error *err)
-{
-	int r;
-
-	if (mapper_probe(top_device_mapper, NULL) < 0)
-		return 0;
-	r = record_save(a->dirfd, &a->record, err);
-	return r < 0 ? r : top_device_make(&a->record, a->tag, err);
-}
-
 static int make(struct attachment *a, const struct initiator_request *q,
 		const struct transport *t, const char *why, struct error *err)
 {
@@ -477,7 +428,7 @@ static int make(struct attachment *a, const struct initiator_request *q,
 	if (!r)
 		r = t->attach(a, err);
 	if (!r)
-		r = make_top(a, err);
+		r = attach_top_make(a, err);
 	if (!r) {
 		a->record.ready = true;
 		r = record_save(a->dirfd, &a->record, err);
@@ -533,7 +484,7 @@ int initiator_attach(const struct initiator_request *q,
 		return r;
 	}
 	/* Users of a dead device must not hold the next one up. */
-	r = a.record.top[0] ? cut_off(&a, err) : 0;
+	r = a.record.top[0] ? attach_top_cut_off(&a, err) : 0;
 	if (!r)
 		r = take_down(&a, err);
 	if (r < 0)
@@ -584,7 +535,7 @@ int initiator_fence(const char *state_dir, const char *id, struct error *err)
 		return error_set(err, ENODEV,
 				 "fence %s: %s has no mapper device over it",
 				 id, a.record.device);
-	r = cut_off(&a, err);
+	r = attach_top_cut_off(&a, err);
 	return r < 0 ? error_prefix(err, "fence %s: ", id) : 0;
 }
 
@@ -601,7 +552,7 @@ int initiator_get(const char *state_dir, const char *id,
 		return error_set(err, ENOENT, "no attachment '%s'", id);
 	if (r < 0)
 		return r;
-	forget_other_boot(&a.record);
+	record_forget_other_boot(&a.record);
 	(void)examine(&a, ret);
 	return 0;
 }
@@ -623,7 +574,7 @@ static int list_one(const struct state *s, const char *id,
 			       error_text(&problem));
 		return 0;
 	}
-	forget_other_boot(&a.record);
+	record_forget_other_boot(&a.record);
 	(void)examine(&a, ret);
 	return 0;
 }
@@ -721,7 +672,7 @@ int initiator_resize(const char *state_dir, const char *id, uint64_t size,
 		return error_set(err, ENOENT, "no attachment '%s'", id);
 	if (r < 0)
 		return r;
-	forget_other_boot(&a.record);
+	record_forget_other_boot(&a.record);
 	if (examine(&a, &device))
 		return error_set(err, EIO, "attachment %s: %s", id,
 				 device.problem);
@@ -732,21 +683,9 @@ int initiator_resize(const char *state_dir, const char *id, uint64_t size,
 size_t initiator_probe(struct initiator_capability *ret, size_t max)
 {
 	size_t n = probe_all(ret, max);
-	struct error err = {.code = 0};
-	int r;
 
 	if (n == max)
 		return n;
-	r = mapper_probe(top_device_mapper, &err);
-	ret[n].transport = "dm";
-	ret[n].usable = !r;
-	if (!r)
-		(void)snprintf(ret[n].why, sizeof(ret[n].why),
-			       "over each of them: cut off at once while it "
-			       "is in use");
-	else
-		(void)snprintf(ret[n].why, sizeof(ret[n].why),
-			       "%.150s: a device in use can't be cut off",
-			       error_text(&err));
+	attach_top_probe(&ret[n]);
 	return n + 1;
 }

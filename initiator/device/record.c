@@ -232,6 +232,17 @@ int record_load(int dirfd, const char *id, struct record *ret,
 	return 0;
 }
 
+void record_forget_other_boot(struct record *r)
+{
+	char boot[UUID_TEXT_SIZE];
+
+	if (boot_id_read(boot) < 0 || !strcmp(boot, r->boot))
+		return;
+	r->device[0] = r->top[0] = 0;
+	r->pid = 0;
+	r->ready = false;
+}
+
 int record_save(int dirfd, const struct record *record, struct error *err)
 {
 	auto_free char *text = record_encode(record);

@@ -62,6 +62,12 @@ int record_decode(const char *text, size_t length, struct record *ret,
 		  struct error *err);
 
 /*
+ * Forget what a record of another boot has: its devices, mounts and processes
+ * went with it.
+ */
+void record_forget_other_boot(struct record *r);
+
+/*
  * Load, save or remove a record. -ENOENT (no record); -EINVAL, -EFBIG: damaged.
  */
 int record_load(int dirfd, const char *id, struct record *ret,

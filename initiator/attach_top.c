@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "initiator/attach_top.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+#include "initiator/device/top_device.h"
+
+int attach_top_make(struct attachment *a, struct error *err)
+{
+	int r;
+
+	if (mapper_probe(top_device_mapper, NULL) < 0)
+		return 0;
+	r = record_save(a->dirfd, &a->record, err);
+	return r < 0 ? r : top_device_make(&a->record, a->tag, err);
+}
+
+int attach_top_remove(struct attachment *a, struct error *err)
+{
+	struct error why = {.code = 0};
+	int r = top_device_remove(a->tag, &why);
+
+	if (r == -EBUSY || (r < 0 && a->record.top[0]))
+		return error_set(err, -r, "%s", error_text(&why));
+	a->record.top[0] = 0;
+	return 0;
+}
+
+int attach_top_cut_off(struct attachment *a, struct error *err)
+{
+	const struct transport *t = transport_find(a->record.transport);
+	int r = t && t->fail ? t->fail(a, err) : 0;
+
+	return r < 0 ? r : top_device_fence(a->tag, err);
+}
+
+void attach_top_probe(struct initiator_capability *ret)
+{
+	struct error err = {.code = 0};
+	int r = mapper_probe(top_device_mapper, &err);
+
+	ret->transport = "dm";
+	ret->usable = !r;
+	if (!r)
+		(void)snprintf(ret->why, sizeof(ret->why),
+			       "over each of them: cut off at once while it "
+			       "is in use");
+	else
+		(void)snprintf(ret->why, sizeof(ret->why),
+			       "%.150s: a device in use can't be cut off",
+			       error_text(&err));
+}
