@@ -275,7 +275,7 @@ static void agrees_with_a_model(void **state)
 	free(m);
 }
 
-/* What is there stays where it is, whatever comes behind it. */
+/* A part that is added at the end moves no byte before it. */
 static void growth_moves_nothing(void **state)
 {
 	struct model *m = malloc(sizeof(*m)), *grown = malloc(sizeof(*m));
