@@ -88,8 +88,8 @@ $(eval $(call fuzzer,volume/store/kube/api/kube_watch_event_fuzz,volume/store/ku
 $(eval $(call fuzzer,volume/record/volume_record_fuzz,volume/record/volume_record.c \
   volume/record/record_json.c \
   volume/record/volume_record_json.c volume/record/volume_spec.c volume/record/json_scan.c \
-  volume/record/label.c base/clock.c base/error.c base/file.c base/uuid_name.c \
-  base/log.c base/size.c,-ljson-c))
+  volume/record/label.c base/blockdev/segments.c base/clock.c base/error.c base/file.c \
+  base/uuid_name.c base/log.c base/size.c,-ljson-c))
 $(eval $(call fuzzer,volume/store/kube/api/kube_yaml_fuzz,volume/store/kube/api/kube_yaml.c base/error.c,\
   -lyaml -ljson-c))
 VM_TESTS += tests/vm/volume_grow.sh
@@ -101,5 +101,6 @@ $(eval $(call unit_test,volume/record/snapshot_record_test,volume))
 $(eval $(call fuzzer,volume/record/snapshot_record_fuzz,volume/record/snapshot_record.c \
   volume/record/snapshot_record_json.c volume/record/group_record_json.c \
   volume/record/volume_record.c volume/record/volume_record_json.c volume/record/record_json.c \
-  volume/record/volume_spec.c volume/record/json_scan.c volume/record/label.c base/clock.c \
-  base/error.c base/file.c base/uuid_name.c base/log.c base/size.c,-ljson-c))
+  volume/record/volume_spec.c volume/record/json_scan.c volume/record/label.c \
+  base/blockdev/segments.c base/clock.c base/error.c base/file.c base/uuid_name.c base/log.c \
+  base/size.c,-ljson-c))

@@ -131,7 +131,7 @@ static bool find_user(dev_t device, char *ret, size_t size, pid_t *ret_pid)
 static int busy(const char *path, dev_t device, struct error *err)
 {
 	char user[MOUNT_NS_USER_MAX];
-	pid_t pid;
+	pid_t pid = 0;
 
 	if (find_user(device, user, sizeof(user), &pid))
 		return error_set(err, EBUSY,
