@@ -107,7 +107,7 @@ class Apps:
     def all(self):
         """Each App, as far as it can run here."""
         for make in (self._postgres, self._sqlite_wal, self._sqlite_journal, self._etcd_disk,
-                     self._etcd, self._tree, self._git, self._layers, self._small, self._append):
+                     self._etcd, self.tree, self._git, self._layers, self._small, self._append):
             try:
                 app = make()
             except (CannotRun, Failed) as e:
@@ -158,7 +158,7 @@ class Apps:
                    {"programs": programs, "load": self.size.etcd_load},
                    [["rate", "1/s", ">="], ["slowest", "ms", "<="], ["deviation", "ms", "<="]], 1)
 
-    def _tree(self):
+    def tree(self):
         self.need("grep")
         programs = {}
         try:

@@ -106,7 +106,7 @@ class Bench:
                 self.pool(node, kind, size)
         splits = how.pop("splits", None) or len(nodes)
         volume = client.volume(each * splits, nodes, splits=splits, **how)
-        behind = [(node, node.path("pool-" + kind)) for node in nodes]
+        behind = [(node, self.cluster.pools[node, kind]) for node in nodes]
         if volume.device is None:
             # fio drops the pages of the union's files, not of its branches'.
             behind.insert(0, (client.host, *volume.branches()))

@@ -199,14 +199,19 @@ class Cluster:
         """Makes the pool of that @kind on the @host, on the disk that its folder is on: a
         directory, or a file of room for @size bytes of extents. It promises several times
         what it has, as a volume's splits may stay empty."""
-        path = self.pools[host, kind] = host.path("pool-" + kind)
+        path = host.path("pool-" + kind)
         if kind == "dir":
             host.run(["mkdir", path])
         else:
             # Its own records take some.
             host.run(["fallocate", "-l", str(size + size // 16 + (256 << 20)), path], 600)
-        client.trib("pool", "create", f"{host.name}/{kind}", path, "--overcommit", "1000",
-                    *(["--raw"] if kind == "raw" else []), "--quiet")
+        self.pool_on(client, host, kind, path)
+
+    def pool_on(self, client, host, name, path):
+        """Makes the pool @name of the @host: of a directory, a file or a block device."""
+        self.pools[host, name] = path
+        client.trib("pool", "create", f"{host.name}/{name}", path, "--overcommit", "1000",
+                    "--quiet")
 
     def drop_pool(self, client, host, kind):
         client.trib("pool", "delete", f"{host.name}/{kind}", "--quiet")
