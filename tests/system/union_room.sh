@@ -118,6 +118,37 @@ test_a_writer_that_pauses_has_room() {
 	nothing_else_changed
 }
 
+# Near the end a look comes before a fast writer is there, here each 40 ms and more. A
+# write asks once a look, with four requests. It does not make the next write ask.
+test_a_writer_that_has_room_asks_seldom() {
+	loop_fs a 512M mkfs.ext4 -q -m 0
+	loop_fs b 1G mkfs.ext4 -q -m 0
+	mkdir -p "$M"
+	union policy=ff "$D/a:$D/b"
+	[ "$(stat_of passthrough)" = true ] || skip "nothing is passed through"
+	local before asked ms
+	exec 7>"$M/new"
+	head -c 1M /dev/zero >&7
+	sync -d "$M/new"
+	before=$(stat_of requests)
+	ms=$(python3 - "$M/new" <<-'END'
+		import mmap, os, sys, time
+		fd = os.open(sys.argv[1], os.O_WRONLY | os.O_DIRECT)
+		page = mmap.mmap(-1, 4096)
+		begin = time.monotonic()
+		for i in range(2000):
+		    os.pwrite(fd, page, i % 256 * 4096)
+		    time.sleep(.0005)
+		print(int((time.monotonic() - begin) * 1000))
+	END
+	)
+	asked=$(($(stat_of requests) - before))
+	exec 7>&-
+	same "$(stat_of writes)" 0
+	echo "# $asked requests in $ms ms"
+	[ $asked -lt $((50 + ms / 4)) ] || fail "$asked requests in $ms ms"
+}
+
 test_a_writer_that_joins_a_reader_has_room() {
 	crowded 44
 	: >"$M/shared"

@@ -50,6 +50,7 @@ struct room_branch {
 	bool nudging;       /* that is not done yet */
 	unsigned lost;      /* nudge.lost when it began */
 	bool wrote;         /* one asked since, and may go on */
+	bool idle;          /* the next look counts on being told of a write */
 	bool making;        /* without the lock; callers wait */
 	uint64_t available; /* at the last look */
 	int64_t look_ms;    /* not before, unless room is wanted; clock_ms() */
@@ -353,7 +354,7 @@ bool room_holds(struct room *room, fuse_req_t req, const struct node *node)
 	struct branch *branch;
 	struct room_branch *b;
 	uint64_t available, low;
-	bool wants, near, armed;
+	bool wants, near;
 
 	if (!room || !copy || !node->passthrough)
 		return false;
@@ -362,8 +363,8 @@ bool room_holds(struct room *room, fuse_req_t req, const struct node *node)
 	if (!atomic_load(&b->watched))
 		return false;
 	branch_space(branch, clock_ms(), &space);
-	armed = atomic_load(&b->armed);
-	if (!armed && interval(space.available, low_of(&space)) >= NEAR_MS)
+	if (!atomic_load(&b->armed) &&
+	    interval(space.available, low_of(&space)) >= NEAR_MS)
 		return false;
 	available = ask_room(branch, &low);
 	wants = available < low && room_is_elsewhere(room->fs, branch);
@@ -379,8 +380,11 @@ bool room_holds(struct room *room, fuse_req_t req, const struct node *node)
 	near = available < 2 * low;
 	if (!w && near && !is_exhausted(b, clock_ms()))
 		(void)arm(room, b); /* so the next write asks, too */
-	/* An armed branch counts on being told of a write. */
-	if (w || near || armed)
+	/*
+	 * A look makes the next write ask, so one that comes in time is not
+	 * hurried: each write would ask.
+	 */
+	if (w || near || b->idle)
 		wake_room(room);
 	pthread_mutex_unlock(&room->lock);
 	return w != NULL;
@@ -526,6 +530,7 @@ static int64_t look_at_branch(struct room *room, struct branch *branch)
 	bool starts = false, same;
 	int64_t ms;
 
+	b->idle = false;
 	if (!b->writers && !b->wanted) {
 		answer_writers(b, true);
 		atomic_store(&b->armed, false);
@@ -555,7 +560,8 @@ static int64_t look_at_branch(struct room *room, struct branch *branch)
 		return atomic_load(&b->retry_ms) - clock_ms();
 	}
 	ms = interval(available, low);
-	return ms < NEAR_MS && arm(room, b) && same ? IDLE_MS : ms;
+	b->idle = ms < NEAR_MS && arm(room, b) && same;
+	return b->idle ? IDLE_MS : ms;
 }
 
 static void *room_main(void *context)
