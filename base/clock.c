@@ -29,3 +29,13 @@ int64_t clock_wall_s(void)
 {
 	return time(NULL);
 }
+
+int64_t clock_wall_ms(void)
+{
+	struct timespec ts;
+	int r = clock_gettime(CLOCK_REALTIME, &ts);
+
+	assert(r == 0); /* it is always there */
+	(void)r;
+	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
+}

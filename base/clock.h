@@ -17,4 +17,7 @@ struct timespec clock_deadline(int64_t ms);
 /* Seconds since 1970. */
 int64_t clock_wall_s(void);
 
+/* Milliseconds since 1970. */
+int64_t clock_wall_ms(void);
+
 #endif

@@ -10,6 +10,14 @@ static const struct option_row status_rows[] = {
 };
 
 static const struct command first[] = {
+	{.words = "doctor",
+	 .arguments = "",
+	 .summary = "what is amiss on this machine and in the cluster, and "
+		    "how it is mended",
+	 .needs_volumes = true,
+	 .tells_of_store = true,
+	 .only_looks = true,
+	 .run = doctor_run},
 	{.words = "status",
 	 .arguments = "",
 	 .summary = "nodes, pools, volumes and their problems",

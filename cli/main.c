@@ -170,6 +170,11 @@ static int command_run(struct cli *cli, const struct command *command,
 		cancel_fd = signals_catch();
 		cli->stop_fd = cancel_fd;
 		r = volumes_open(cli, command, &progress, cancel_fd, err);
+		if (r < 0 && command->tells_of_store) {
+			cli->store_problem = *err;
+			*err = (struct error){0};
+			r = 0;
+		}
 	}
 	if (r == 0)
 		r = command->run(cli, err);

@@ -30,6 +30,7 @@ static int get_node(struct rpc_call *call, const ProtobufCMessage *in,
 	node->version = rpc_strdup(call, TRIBUTARY_VERSION);
 	node->boot_id = rpc_strdup(call, service->boot_id);
 	node->uptime_s = (uint64_t)(clock_ms() - service->started_ms) / 1000;
+	node->clock_ms = clock_wall_ms();
 	node->n_nbd_addresses = service->n_nbd_addresses;
 	node->nbd_addresses = rpc_alloc(call, (service->n_nbd_addresses + 1) *
 						      sizeof(char *));

@@ -31,7 +31,10 @@ struct command {
 	const struct option_row *rows;
 	size_t n_rows;
 	bool needs_volumes; /* open the store first */
-	bool only_looks;    /* a node that is silent is not waited for long */
+	/* Run also when the store does not open: cli->store_problem says why.
+	 */
+	bool tells_of_store;
+	bool only_looks; /* a node that is silent is not waited for long */
 	int (*run)(struct cli *cli, struct error *err);
 };
 
@@ -115,6 +118,7 @@ int union_upgrade_run(struct cli *cli, struct error *err);
 int union_drain_run(struct cli *cli, struct error *err);
 
 int status_run(struct cli *cli, struct error *err);
+int doctor_run(struct cli *cli, struct error *err);
 int complete_run(struct cli *cli, struct error *err);
 int help_run(struct cli *cli, struct error *err);
 

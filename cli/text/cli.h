@@ -93,6 +93,7 @@ struct cli {
 	char **arguments; /* after the command's words; borrowed */
 	int n_arguments;
 	struct volume_context *volumes; /* NULL where the command needs none */
+	struct error store_problem;     /* why volumes is NULL all the same */
 	int stop_fd; /* readable: a signal says stop; 0 with no volumes */
 	struct json_object *answer; /* owned; printed with --json */
 	bool wrong_usage;           /* cli_usage() was called */

@@ -39,6 +39,49 @@ test_wrong_words_are_usage_errors() {
 	fails 2 "nowhere.conf" on 1 trib status --config "$TEST_DIR/nowhere.conf"
 }
 
+# doctor VERDICT SUBJECT: what the last run found so, in a line each
+doctor() {
+	python3 - "$TEST_DIR/doctor.json" "$@" <<-'END'
+		import json, sys
+		for one in json.load(open(sys.argv[1]))["findings"]:
+		    if one["verdict"] == sys.argv[2] and one["subject"].startswith(sys.argv[3]):
+		        print(one["subject"], one["found"], one["cost"], one["mend"], sep="|")
+	END
+}
+test_doctor_says_what_is_amiss_and_what_mends_it() {
+	local r=0 pid
+	on 1 trib doctor >"$TEST_DIR/said"
+	grep -q "^ok  *node host2  *answers" "$TEST_DIR/said"
+	# Without the kernel's NBD client, or with it.
+	on 1 trib doctor --json >"$TEST_DIR/doctor.json"
+	doctor ok "kernel" | grep -q "Linux $(uname -r)"
+	doctor ok "pool host1/" | grep -q "online, .* free"
+	[ -z "$(doctor fault "")" ]
+	[ -n "$(doctor ok "transport nbd")$(doctor notice "transport nbd" | grep "|modprobe nbd$")" ]
+
+	# A program that is missing.
+	mkdir -p "$TEST_DIR/none"
+	on 1 env PATH="$TEST_DIR/none" "$(command -v trib)" doctor --json >"$TEST_DIR/doctor.json" || r=$?
+	[ "$r" = 0 ]
+	[ "$(doctor ok "program " | wc -l)" = 6 ] # administrators' folders are looked into, too
+
+	# A node that does not answer, by name; the others are told of all the same.
+	pid=$(cat "$TEST_DIR/c/host2/blockd.pid")
+	kill -STOP "$pid"
+	at_exit kill -CONT "$pid"
+	on 1 trib doctor --json >"$TEST_DIR/doctor.json" && return 1
+	kill -CONT "$pid"
+	doctor fault "node host2" | grep -q "|on host2: systemctl status"
+	doctor ok "node host1" | grep -q answers
+
+	# A store that does not open: this machine is told of all the same.
+	r=0
+	on 1 trib doctor --store etcd:http://127.0.0.1:1 --json >"$TEST_DIR/doctor.json" || r=$?
+	[ "$r" != 0 ]
+	doctor fault records | grep -q "volumes in use go on"
+	doctor ok "program mkfs.ext4" | grep -q installed
+}
+
 test_exit_codes_tell_failures_apart() {
 	fails 3 "nothing-here" on 1 trib volume show nothing-here
 	fails 3 "no-node" on 1 trib pool list no-node

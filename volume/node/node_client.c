@@ -103,6 +103,7 @@ static int node_client_get_within(struct node_client *client, int wait_ms,
 		TRIBUTARY__V1__GET_NODE_REQUEST__INIT;
 	auto_answer ProtobufCMessage *answer = NULL;
 	const Tributary__V1__Node *m;
+	int64_t asked_ms = clock_wall_ms();
 	int r = node_client_call_for(client, wait_ms, NODE_SERVICE "GetNode",
 				     &request, &tributary__v1__node__descriptor,
 				     &answer, err);
@@ -119,6 +120,9 @@ static int node_client_get_within(struct node_client *client, int wait_ms,
 		return node_answer_bad(client, "boot id", err);
 	node_answer_take_some(ret->version, sizeof(ret->version), m->version);
 	ret->uptime_s = m->uptime_s;
+	/* The node answered between the call's beginning and its end. */
+	ret->clock_known = m->clock_ms != 0;
+	ret->clock_ahead_ms = m->clock_ms - (asked_ms + clock_wall_ms()) / 2;
 	ret->n_nbd_addresses = 0;
 	for (size_t i = 0;
 	     i < m->n_nbd_addresses && i < array_size(ret->nbd_addresses); i++)

@@ -192,6 +192,8 @@ struct node_state {
 	char version[64];
 	char boot_id[UUID_TEXT_SIZE];
 	uint64_t uptime_s;
+	bool clock_known;       /* it said what its clock is */
+	int64_t clock_ahead_ms; /* of this machine's; within half a call */
 	char nbd_addresses[4][NODE_ADDRESS_SIZE];
 	size_t n_nbd_addresses;
 	struct node_pool *pools; /* owned */
