@@ -58,8 +58,9 @@ static const struct command last[] = {
 	 .max_arguments = 2,
 	 .kinds = {ARGUMENT_VOLUME, ARGUMENT_PATH},
 	 .summary = "mount a volume here; repairs a mount that broke",
-	 .text = "A linear volume has no DIR: it becomes a block device, whose "
-		 "name is printed.",
+	 .text = "Without DIR a linear or striped volume becomes a block "
+		 "device, whose name is printed. Where it has a file system, "
+		 "that is for its repair.",
 	 ROWS(mount_rows),
 	 .needs_volumes = true,
 	 .run = mount_run},

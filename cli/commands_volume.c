@@ -40,14 +40,16 @@ static const struct option_row volume_create_rows[] = {
 	ROW("from-volume", 0, OPTION_STRING, from_volume, "VOLUME",
 	    "start with the present content of this volume"),
 	ROW("layout", 0, OPTION_STRING, layout, "NAME",
-	    "union: a tree; linear: a block device, its extents end to end; "
-	    "stripe: a block device, its extents striped (union)"),
+	    "union: the extents' file systems as one tree; linear: one device, "
+	    "its extents end to end; stripe: one device, its extents striped "
+	    "(union)"),
 	ROW("stripe-width", 0, OPTION_NUMBER, stripe_width, "N",
 	    "of a stripe: extents in a set, 2 to 64 (2)"),
 	ROW("stripe-unit", 0, OPTION_SIZE, stripe_unit, "SIZE",
 	    "of a stripe: a power of two, 4KiB to 4MiB (256KiB)"),
 	ROW("fs", 0, OPTION_STRING, fs, "TYPE",
-	    "file system of the splits: ext4 or xfs (ext4)"),
+	    "ext4 or xfs: of each split of a union (ext4), or of the device; "
+	    "linear and stripe are a bare block device without it"),
 	VOLUME_ROWS};
 
 static const struct option_row volume_copy_rows[] = {

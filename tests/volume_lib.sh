@@ -108,6 +108,13 @@ is_whole() { # HOST NAME
 	same "$(processes | grep -c "/trib-union -f -o .* $C/host$1/mnt/$2 *\$")" 1
 }
 
+# Root in a container may lack CAP_SYS_RESOURCE (24), which ext4 asks for.
+ext4_grows_mounted() {
+	local caps
+	caps=$(sed -n 's/^CapEff:\t/0x/p' /proc/self/status)
+	[ $((caps >> 24 & 1)) = 1 ]
+}
+
 # The same for a reader: splits that nobody formatted are no part of it.
 is_readable() { # HOST NAME
 	local out

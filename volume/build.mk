@@ -38,7 +38,7 @@ $(eval $(call library,volume,\
   volume/flow/orphans.c volume/plan/volume_room.c volume/plan/planner.c \
   volume/plan/planner_grow.c volume/plan/planner_in_place.c volume/plan/planner_strategy.c \
   volume/flow/resize_extents.c volume/flow/resize_here.c volume/plan/volume_plan.c \
-  volume/plan/capacity.c volume/mount/local_union.c volume/op/split.c volume/flow/status.c \
+  volume/plan/capacity.c volume/mount/local_fs.c volume/mount/local_union.c volume/op/split.c volume/flow/status.c \
   volume/mount/union_process.c volume/record/volume_record.c volume/record/volume_record_json.c \
   volume/record/volume_spec.c,\
   json-c libcurl sqlite3 yaml-0.1 mount blkid,initiator launch rpc proto base))

@@ -7,7 +7,7 @@
 #include "cli/command/command.h"
 #include "cli/text/json.h"
 
-/* A linear volume: what a program needs of it is the device's name. */
+/* A device alone: what a program needs of it is the device's name. */
 static int answer_device(struct cli *cli, struct error *err)
 {
 	struct json_object *object;

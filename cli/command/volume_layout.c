@@ -22,13 +22,15 @@ void volume_layout_print(const struct volume_spec *spec)
 {
 	char unit[SIZE_TEXT_MAX];
 
+	if (spec->fs_type[0])
+		(void)printf("%s", spec->fs_type);
+	if (!volume_spec_is_device(spec)) {
+		(void)printf(", policy %s", spec->policy);
+		return;
+	}
+	(void)printf("%sa block device", spec->fs_type[0] ? " on " : "");
 	if (volume_spec_stripe(spec))
-		(void)printf("a block device, striped over %u extents in units "
-			     "of %s",
+		(void)printf(", striped over %u extents in units of %s",
 			     spec->stripe_width,
 			     size_format(unit, spec->stripe_unit));
-	else if (volume_spec_is_device(spec))
-		(void)printf("a block device");
-	else
-		(void)printf("%s, policy %s", spec->fs_type, spec->policy);
 }

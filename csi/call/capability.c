@@ -121,11 +121,6 @@ static int check_mount(const Csi__V1__VolumeCapability__MountVolume *mount,
 	return 0;
 }
 
-static const char *layout_of(const Csi__V1__VolumeCapability *cap)
-{
-	return cap->access_type_case == IS_MOUNT ? "union" : "linear";
-}
-
 /* A guest's file system is for one guest. */
 static int check_one(const Csi__V1__VolumeCapability *cap, const char *layout,
 		     struct error *err)
@@ -142,20 +137,18 @@ static int check_one(const Csi__V1__VolumeCapability *cap, const char *layout,
 }
 
 static int check_layout(const Csi__V1__VolumeCapability *cap,
-			const char *layout, struct error *err)
+			const struct volume_spec *spec, struct error *err)
 {
-	if (strcmp(layout, layout_of(cap)) == 0 ||
-	    (strcmp(layout, "stripe") == 0 &&
-	     cap->access_type_case != IS_MOUNT) ||
-	    (strcmp(layout, "direct") == 0 &&
-	     cap->access_type_case == IS_MOUNT))
-		return check_one(cap, layout, err);
+	const bool mount = cap->access_type_case == IS_MOUNT;
+
+	if (mount == (spec->fs_type[0] != '\0'))
+		return check_one(cap, spec->layout, err);
 	return error_set(err, EINVAL,
-			 cap->access_type_case == IS_MOUNT
-				 ? "the volume is a block device (layout "
-				   "linear or stripe), not a file system"
-				 : "the volume is a file system (layout "
-				   "union), not a block device");
+			 mount ? "the volume is a block device (layout %s "
+				 "without a file system), not a file system"
+			       : "the volume is a file system (layout %s), not "
+				 "a block device",
+			 spec->layout);
 }
 
 int capability_check(const Csi__V1__VolumeCapability *cap,
@@ -164,25 +157,21 @@ int capability_check(const Csi__V1__VolumeCapability *cap,
 	int r = check_mode(capability_mode(cap), err);
 
 	if (r == 0 && spec)
-		r = check_layout(cap, spec->layout, err);
+		r = check_layout(cap, spec, err);
 	if (r < 0 || cap->access_type_case != IS_MOUNT)
 		return r;
 	return check_mount(cap->mount, spec ? spec->fs_type : NULL, err);
 }
 
-int capabilities_layout(Csi__V1__VolumeCapability *const *caps, size_t n,
-			const char **ret, struct error *err)
+int capabilities_block(Csi__V1__VolumeCapability *const *caps, size_t n,
+		       bool *ret, struct error *err)
 {
-	const char *layout = "";
-
-	for (size_t i = 0; i < n; i++) {
-		if (layout[0] && strcmp(layout, layout_of(caps[i])) != 0)
+	for (size_t i = 1; i < n; i++)
+		if (caps[i]->access_type_case != caps[0]->access_type_case)
 			return error_set(err, EINVAL,
 					 "one volume cannot be a file system "
 					 "and a block device");
-		layout = layout_of(caps[i]);
-	}
-	*ret = layout;
+	*ret = n > 0 && capability_is_block(caps[0]);
 	return 0;
 }
 

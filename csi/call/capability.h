@@ -22,12 +22,9 @@
 int capability_check(const Csi__V1__VolumeCapability *cap,
 		     const struct volume_spec *spec, struct error *err);
 
-/*
- * The layout that all of them need (volume_record.h), or "" without any.
- * Borrowed for ever. -EINVAL: they differ.
- */
-int capabilities_layout(Csi__V1__VolumeCapability *const *caps, size_t n,
-			const char **ret, struct error *err);
+/* Tell whether all of them want a block device. -EINVAL: they differ. */
+int capabilities_block(Csi__V1__VolumeCapability *const *caps, size_t n,
+		       bool *ret, struct error *err);
 
 /*
  * The file system that all of them ask for, or "" when none does.

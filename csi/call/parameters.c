@@ -201,9 +201,10 @@ static const struct {
 		    struct error *err);
 } rows[] = {
 	{"layout", "`union`, `linear`, `stripe`",
-	 "a tree merged of the extents' file systems; a block device, its "
-	 "extents end to end; or a block device, its extents striped; by "
-	 "default union or linear, as `volumeMode` asks",
+	 "a tree merged of the extents' file systems; one device, its extents "
+	 "end to end; or one device, its extents striped. A device has one "
+	 "file system, or none with `volumeMode: Block`. By default union or "
+	 "linear, as `volumeMode` asks",
 	 take_layout},
 	{"stripeWidth", "2 to 64",
 	 "of layout stripe: extents in a set, each in a pool of its own; 2 by "
@@ -214,8 +215,8 @@ static const struct {
 	 "default",
 	 take_stripe_unit},
 	{"fsType", "`ext4`, `xfs`",
-	 "the file system of each extent; `ext4` unless "
-	 "`csi.storage.k8s.io/fstype` says otherwise",
+	 "the file system of each extent of a union, or of the device; `ext4` "
+	 "unless `csi.storage.k8s.io/fstype` says otherwise",
 	 take_fs_type},
 	{"createPolicy",
 	 "`pfrd`, `mfs`, `lfs`, `lus`, `lup`, `ff`, `rand`, `newest`, "

@@ -30,31 +30,69 @@ static int request_take_fs_type(struct volume_spec *spec,
 	return 0;
 }
 
-/* A file system or a block device, as the capabilities have it. */
-static int request_take_layout(struct volume_spec *spec,
-			       Csi__V1__VolumeCapability *const *caps, size_t n,
-			       struct error *err)
+/* Members that the request leaves open are as the source has them. */
+static void take_open(struct volume_spec *spec, const struct volume_spec *from)
 {
-	const char *layout;
-	int r = capabilities_layout(caps, n, &layout, err);
+	if (!spec->layout[0])
+		(void)strcpy(spec->layout, from->layout);
+	if (!spec->fs_type[0])
+		(void)strcpy(spec->fs_type, from->fs_type);
+	if (!volume_spec_stripe(from) || !volume_spec_stripe(spec))
+		return;
+	if (!spec->stripe_width)
+		spec->stripe_width = from->stripe_width;
+	if (!spec->stripe_unit)
+		spec->stripe_unit = from->stripe_unit;
+}
 
-	if (r < 0 || !layout[0] || strcmp(layout, spec->layout) == 0 ||
-	    (strcmp(layout, "linear") == 0 && volume_spec_stripe(spec)))
-		return r;
-	/* A file system too, but a guest's. */
-	if (strcmp(layout, "union") == 0 && volume_spec_direct(spec))
-		return 0;
-	if (spec->layout[0])
+/* One class serves both kinds of claims: a block device has no file system. */
+static int make_block(struct volume_spec *spec, const struct volume_spec *from,
+		      struct error *err)
+{
+	if (from && from->fs_type[0])
+		return error_set(err, EINVAL,
+				 "the source is a file system (layout %s): no "
+				 "block device is made of it",
+				 from->layout);
+	if (!spec->layout[0])
+		(void)strcpy(spec->layout, from ? from->layout : "linear");
+	if (!volume_spec_is_device(spec) || volume_spec_direct(spec))
 		return error_set(err, EINVAL,
 				 "the parameters ask for the layout '%s', a "
-				 "capability for %s",
-				 spec->layout,
-				 strcmp(layout, "linear") == 0
-					 ? "a block device, which is 'linear' "
-					   "or 'stripe'"
-					 : "a file system, which is 'union'");
-	(void)strcpy(spec->layout, layout);
+				 "capability for a block device, which is "
+				 "'linear' or 'stripe'",
+				 spec->layout);
+	spec->fs_type[0] = '\0';
 	return 0;
+}
+
+static int make_mounted(struct volume_spec *spec,
+			const struct volume_spec *from, struct error *err)
+{
+	if (from && !from->fs_type[0])
+		return error_set(err, EINVAL,
+				 "the source is a block device (layout %s): no "
+				 "file system is made of it",
+				 from->layout);
+	if (!spec->layout[0] && !from)
+		(void)strcpy(spec->layout, "union");
+	if (!spec->fs_type[0] && !from)
+		(void)strcpy(spec->fs_type, "ext4");
+	return 0;
+}
+
+/* A file system or a block device, as the capabilities have it. */
+static int take_kind(struct volume_spec *spec,
+		     Csi__V1__VolumeCapability *const *caps, size_t n,
+		     const struct volume_spec *from, struct error *err)
+{
+	bool block = false;
+	int r = capabilities_block(caps, n, &block, err);
+
+	if (r < 0 || n == 0)
+		return r;
+	return block ? make_block(spec, from, err)
+		     : make_mounted(spec, from, err);
 }
 
 int request_read(struct request *request, ProtobufCMessage *const *parameters,
@@ -71,26 +109,13 @@ int request_read(struct request *request, ProtobufCMessage *const *parameters,
 	for (size_t i = 0; r == 0 && i < n_caps; i++)
 		r = capability_check(caps[i], NULL, err);
 	if (r == 0)
-		r = request_take_layout(spec, caps, n_caps, err);
-	if (r == 0)
 		r = request_take_fs_type(spec, caps, n_caps, err);
+	if (r == 0)
+		r = take_kind(spec, caps, n_caps, from, err);
 	if (r < 0)
 		return r;
-	if (from && !spec->layout[0])
-		(void)strcpy(spec->layout, from->layout);
-	if (from && volume_spec_stripe(from) && volume_spec_stripe(spec)) {
-		if (!spec->stripe_width)
-			spec->stripe_width = from->stripe_width;
-		if (!spec->stripe_unit)
-			spec->stripe_unit = from->stripe_unit;
-	}
-	/*
-	 * One class serves both kinds of claims: a device has no file system.
-	 */
-	if (volume_spec_is_device(spec) && !volume_spec_direct(spec))
-		spec->fs_type[0] = '\0';
-	else if (from && !spec->fs_type[0])
-		(void)strcpy(spec->fs_type, from->fs_type);
+	if (from)
+		take_open(spec, from);
 	/* With this capacity, an error cannot be about the size. */
 	spec->capacity = VOLUME_CAPACITY_MAX;
 	r = volume_spec_check(spec, err);

@@ -11,6 +11,8 @@ static void take_spec(struct content_source *content,
 {
 	(void)strcpy(content->spec.layout, from->layout);
 	(void)strcpy(content->spec.fs_type, from->fs_type);
+	content->spec.stripe_width = from->stripe_width;
+	content->spec.stripe_unit = from->stripe_unit;
 	content->spec.capacity = from->capacity;
 }
 

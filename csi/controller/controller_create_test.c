@@ -197,9 +197,6 @@ static void refuses_what_no_volume_can_be(void **state)
 	c.cap.block = &block;
 	create_parameter(&c, "layout", "union");
 	kit_refused(&t->kit, CREATE, &c.in, RPC_INVALID_ARGUMENT, "'linear'");
-	create_init(&c, "m", GIB);
-	create_parameter(&c, "layout", "linear");
-	kit_refused(&t->kit, CREATE, &c.in, RPC_INVALID_ARGUMENT, "'union'");
 	/* All of them have to be possible. */
 	create_init(&c, "m", GIB);
 	second.access_mode = &c.mode;
@@ -236,8 +233,7 @@ static void refuses_parameters_it_does_not_know(void **state)
 	static const char *const bad[][3] = {
 		{"policy", "mfs", "createPolicy"},
 		{"LAYOUT", "union", "layout, stripeWidth"},
-		{"layout", "raid", "'union'"},
-		{"layout", "stripe", "'union'"},
+		{"layout", "raid", "union, linear"},
 		{"stripeWidth", "0", "1 to 256"},
 		{"stripeWidth", "2", "not 'stripe'"},
 		{"stripeUnit", "64KiB", "not 'stripe'"},
@@ -388,6 +384,36 @@ static void a_block_device_is_one_extent(void **state)
 			 0);
 	assert_string_equal(record->spec.fs_type, "");
 	volume_record_free(record);
+}
+
+static void a_file_system_may_lie_on_one_device(void **state)
+{
+	static const char *const layouts[] = {"linear", "stripe"};
+	struct test *t = *state;
+	Csi__V1__VolumeCapability__BlockVolume block =
+		CSI__V1__VOLUME_CAPABILITY__BLOCK_VOLUME__INIT;
+
+	for (size_t i = 0; i < array_size(layouts); i++) {
+		struct volume_record *record = NULL;
+		struct create c = {0};
+
+		create_init(&c, layouts[i], GIB);
+		c.mount.fs_type = "";
+		create_parameter(&c, "layout", layouts[i]);
+		free(created(t, &c, GIB));
+		assert_int_equal(volume_get(t->kit.csi.volumes, layouts[i],
+					    &record, NULL),
+				 0);
+		assert_string_equal(record->spec.layout, layouts[i]);
+		assert_string_equal(record->spec.fs_type, "ext4");
+		volume_record_free(record);
+		/* The block device of that name is another volume. */
+		c.cap.access_type_case =
+			CSI__V1__VOLUME_CAPABILITY__ACCESS_TYPE_BLOCK;
+		c.cap.block = &block;
+		kit_refused(&t->kit, CREATE, &c.in, RPC_ALREADY_EXISTS,
+			    "properties");
+	}
 }
 
 static void takes_the_file_system_in_every_spelling(void **state)
@@ -598,6 +624,7 @@ int main(void)
 		TEST(a_placement_says_which_pools_come_first),
 		TEST(a_pool_that_is_not_selected_is_not_used),
 		TEST(a_block_device_is_one_extent),
+		TEST(a_file_system_may_lie_on_one_device),
 		TEST(takes_the_file_system_in_every_spelling),
 		TEST(takes_every_key_of_kubernetes_own),
 		TEST(wants_a_place_it_knows),

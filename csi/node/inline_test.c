@@ -130,7 +130,7 @@ static void refuses_what_a_pod_may_not_say(void **state)
 		{"size", "0", ERANGE, "size"},
 		{"size", "2EiB", ERANGE, "size"},
 		{"Size", "5Gi", EINVAL, "not known"},
-		{"layout", "linear", EINVAL, "'union'"},
+		{"layout", "raid", EINVAL, "union, linear"},
 		{"nodes", "../x", EINVAL, "name"},
 		{"csi.storage.k8s.io/fstype", "zfs", EINVAL, "ext4"},
 		{"csi.union.io/inline-node", "host2", EINVAL, "not known"},

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/statvfs.h>
 
@@ -70,7 +71,7 @@ static int staged_attach(struct csi *csi, const struct volume_record *record,
 		record, volume_context_node(csi->volumes));
 	auto_free char *options = capability_mount_options(
 		stage->volume_capability, false);
-	bool block = volume_spec_is_device(&record->spec);
+	bool block = !volume_spec_is_tree(&record->spec);
 	const struct volume_attach_request request = {
 		.name = record->name,
 		.mount_point = block ? NULL : stage->staging_target_path,
@@ -85,21 +86,34 @@ static int staged_attach(struct csi *csi, const struct volume_record *record,
 
 /* ---- publications ---- */
 
-/* Tell whether a mount is dead, or of an earlier union than the staged one. */
-static bool union_is_left_over(const publish_request *p, const char *volume)
+static bool is_unmounted(const publish_request *p)
+{
+	struct mount_info info;
+
+	return bind_mount_find(p->target_path, &info, NULL) == -ENOENT;
+}
+
+/* Tell whether a mount is dead, or of an earlier tree than the staged one. */
+static bool tree_is_left_over(const struct csi *csi, const publish_request *p,
+			      const char *volume)
 {
 	struct mount_info staged, shown;
 
 	if (capability_is_block(p->volume_capability))
 		return bind_mount_find(p->target_path, &shown, NULL) == 0;
 	return bind_mount_find(p->target_path, &shown, NULL) == 0 &&
-	       publish_mount_is_ours(&shown, volume) &&
+	       publish_mount_is_ours(csi, &shown, volume) &&
 	       bind_mount_find(p->staging_target_path, &staged, NULL) == 0 &&
 	       staged.device != shown.device;
 }
 
+/*
+ * Make publications again that show a tree of before.
+ *
+ * @shown  those that were mounted before the volume was attached
+ */
 static int show_again(struct csi *csi, const struct volume_record *record,
-		      node_state *state, struct error *err)
+		      node_state *state, const bool *shown, struct error *err)
 {
 	const char *volume = record->name;
 	size_t n = 0;
@@ -108,7 +122,8 @@ static int show_again(struct csi *csi, const struct volume_record *record,
 	for (size_t i = 0; r == 0 && i < state->n_published; i++) {
 		const publish_request *p = state->published[i];
 
-		if (!union_is_left_over(p, volume))
+		if (!tree_is_left_over(csi, p, volume) &&
+		    !(shown[i] && is_unmounted(p)))
 			continue;
 		r = publish_mount(csi, record, p, err);
 		n += !capability_is_block(p->volume_capability);
@@ -129,21 +144,23 @@ static int show_again(struct csi *csi, const struct volume_record *record,
  * The staging mount is gone, a publication has its union still: so has the
  * staging path again, and nobody notices.
  */
-static void stage_from_publication(const char *volume, const node_state *state)
+static void stage_from_publication(const struct csi *csi, const char *volume,
+				   const node_state *state)
 {
 	for (size_t i = 0; i < state->n_published; i++) {
 		const publish_request *p = state->published[i];
 		struct mount_info info;
 
 		if (bind_mount_find(p->target_path, &info, NULL) == 0 &&
-		    publish_mount_is_ours(&info, volume) &&
+		    publish_mount_is_ours(csi, &info, volume) &&
 		    node_health(p->target_path, NULL) == NODE_WELL &&
 		    publish_mount_restore(p, NULL) == 0)
 			return;
 	}
 }
 
-static int staged_check(const struct volume_record *record,
+static int staged_check(const struct csi *csi,
+			const struct volume_record *record,
 			const node_state *state, bool asked, struct error *err)
 {
 	const char *path = state->stage->staging_target_path;
@@ -156,7 +173,7 @@ static int staged_check(const struct volume_record *record,
 						  sizeof(text)));
 	if (health != NODE_GONE)
 		return 0;
-	stage_from_publication(record->name, state);
+	stage_from_publication(csi, record->name, state);
 	if (!asked && node_health(path, NULL) == NODE_GONE &&
 	    mounts_canonical(path, real, NULL) == 0 && union_find(real) > 0)
 		return error_set(
@@ -170,11 +187,17 @@ static int staged_check(const struct volume_record *record,
 int node_ensure_staged(struct csi *csi, const struct volume_record *record,
 		       node_state *state, bool asked, struct error *err)
 {
+	auto_free bool *shown = calloc(state->n_published + 1, sizeof(*shown));
 	int r = 0;
 
-	if (!volume_spec_is_device(&record->spec))
-		r = staged_check(record, state, asked, err);
+	if (!shown)
+		return error_set(err, ENOMEM, "out of memory");
+	for (size_t i = 0; i < state->n_published; i++)
+		shown[i] = volume_spec_is_tree(&record->spec) &&
+			   !is_unmounted(state->published[i]);
+	if (volume_spec_is_tree(&record->spec))
+		r = staged_check(csi, record, state, asked, err);
 	if (r == 0)
 		r = staged_attach(csi, record, state->stage, err);
-	return r < 0 ? r : show_again(csi, record, state, err);
+	return r < 0 ? r : show_again(csi, record, state, shown, err);
 }

@@ -70,9 +70,9 @@ static int node_expand_tell(struct csi_call *c, const expand_request *in,
 				record->spec.capacity);
 	if (volume_record_fs_behind(record))
 		return csi_fail(c, RPC_FAILED_PRECONDITION,
-				"the volume is staged here for reading only; "
-				"its file systems grow when it is staged for "
-				"writing");
+				"the volume is staged here for reading only, "
+				"or its device takes no further extent: it "
+				"grows when it is staged anew for writing");
 	out->capacity_bytes = (int64_t)record->spec.capacity;
 	return 0;
 }

@@ -196,7 +196,7 @@ static void node_info_tell(struct csi_call *c, const char *path,
 		tell_guest(c, path, state, out);
 		return;
 	}
-	if (volume_spec_is_device(&record->spec)) {
+	if (!volume_spec_is_tree(&record->spec)) {
 		tell_device(c, state, out);
 		return;
 	}

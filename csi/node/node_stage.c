@@ -258,7 +258,7 @@ static int attached_there(struct csi_call *c, const char *path)
 				     volume_context_node(c->csi->volumes));
 	r = a && a->state != ATTACHMENT_PUBLISHED &&
 	    csi_id_matches(&c->id, record) &&
-	    (volume_spec_is_device(&record->spec) ||
+	    (!volume_spec_is_tree(&record->spec) ||
 	     (mounts_canonical(path, real, NULL) == 0 &&
 	      strcmp(real, a->mount_point) == 0));
 	volume_record_free(record);

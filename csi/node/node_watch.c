@@ -143,9 +143,9 @@ static bool is_attached(struct csi *csi, const struct volume_record *record,
 		record, volume_context_node(csi->volumes));
 	struct csi_id id;
 
-	/* Of a device nothing is mounted here. */
+	/* Of a device alone nothing is mounted here. */
 	return a && a->state == ATTACHMENT_ATTACHED &&
-	       !volume_spec_is_device(&record->spec) &&
+	       volume_spec_is_tree(&record->spec) &&
 	       (csi_id_parse(state->stage->volume_id, &id) == 0 ||
 		csi_inline_id_parse(state->stage->volume_id, &id) == 0) &&
 	       csi_id_matches(&id, record);

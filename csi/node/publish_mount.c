@@ -17,15 +17,18 @@
 #include "csi/kata/kata_record.h"
 #include "csi/node/bind_mount.h"
 #include "volume/extent/extents.h"
+#include "volume/mount/local.h"
 #include "volume/mount/union_process.h"
 
 #define BUSY_MS      3000
 #define BUSY_STEP_MS 20
 
-bool publish_mount_is_ours(const struct mount_info *info, const char *volume)
+bool publish_mount_is_ours(const struct csi *csi, const struct mount_info *info,
+			   const char *volume)
 {
-	return strcmp(info->fs_type, UNION_FS_TYPE) == 0 &&
-	       strcmp(info->source, volume) == 0;
+	return (strcmp(info->fs_type, UNION_FS_TYPE) == 0 &&
+		strcmp(info->source, volume) == 0) ||
+	       local_is_of_device(csi->volumes, volume, info);
 }
 
 static uint64_t attributes_of(const publish_request *request)
@@ -43,8 +46,8 @@ static bool publish_mount_is_device(const struct mount_info *info)
 }
 
 /* Remove a mount of before: a dead one, or one with other attributes. */
-static int target_clear(const char *volume, const char *target,
-			struct error *err)
+static int target_clear(const struct csi *csi, const char *volume,
+			const char *target, struct error *err)
 {
 	struct mount_info info;
 	int r = bind_mount_find(target, &info, err);
@@ -53,7 +56,7 @@ static int target_clear(const char *volume, const char *target,
 		return 0;
 	if (r < 0)
 		return r;
-	if (!publish_mount_is_ours(&info, volume) &&
+	if (!publish_mount_is_ours(csi, &info, volume) &&
 	    !publish_mount_is_device(&info))
 		return error_set(err, EBUSY,
 				 "'%s' is a mount point of something else",
@@ -61,8 +64,8 @@ static int target_clear(const char *volume, const char *target,
 	return mounts_remove(info.target, true, err);
 }
 
-static int show_tree(const char *volume, const publish_request *request,
-		     struct error *err)
+static int show_tree(const struct csi *csi, const char *volume,
+		     const publish_request *request, struct error *err)
 {
 	const char *source = request->staging_target_path;
 	const char *target = request->target_path;
@@ -71,7 +74,7 @@ static int show_tree(const char *volume, const publish_request *request,
 
 	if (bind_mount_is_made(source, target, attributes))
 		return 0;
-	r = target_clear(volume, target, err);
+	r = target_clear(csi, volume, target, err);
 	if (r == 0)
 		r = bind_mount_target_make(target, err);
 	if (r < 0) {
@@ -103,23 +106,23 @@ static bool is_same_device(const char *a, const char *b)
 	       one.st_rdev == other.st_rdev;
 }
 
-static int show_device(struct volume_context *volumes,
+static int show_device(const struct csi *csi,
 		       const struct volume_record *record,
 		       const publish_request *request, struct error *err)
 {
 	const struct volume_attachment *a = volume_record_attachment(
-		record, volume_context_node(volumes));
+		record, volume_context_node(csi->volumes));
 	const char *target = request->target_path;
 	char device[INITIATOR_TEXT_MAX];
 	bool read_only = attributes_of(request) & MOUNT_ATTR_RDONLY;
-	int r = volume_device(volumes, record->name, device, err);
+	int r = volume_device(csi->volumes, record->name, device, err);
 
 	/* A device that is attached for reading only is read-only by itself. */
 	if (r == 0 && !(a && a->read_only))
 		r = set_read_only(device, read_only, err);
 	if (r < 0 || is_same_device(device, target))
 		return r;
-	r = target_clear(record->name, target, err);
+	r = target_clear(csi, record->name, target, err);
 	if (r == 0)
 		r = bind_mount_target_make_file(target, err);
 	if (r < 0) {
@@ -186,9 +189,9 @@ int publish_mount(struct csi *csi, const struct volume_record *record,
 	if (volume_spec_direct(&record->spec))
 		r = show_guest(csi, record, request, err);
 	else if (capability_is_block(request->volume_capability))
-		r = show_device(csi->volumes, record, request, err);
+		r = show_device(csi, record, request, err);
 	else
-		r = show_tree(record->name, request, err);
+		r = show_tree(csi, record->name, request, err);
 
 	/*
 	 * A target that the call made was empty; another one stays as it was.
@@ -233,7 +236,7 @@ static int is_of_another(const struct csi *csi, const struct mount_info *info,
 	for (size_t i = 0; i < n; i++) {
 		const struct initiator_device *d = &devices[i];
 
-		/* VOLUME-INDEX; a linear volume has the one extent */
+		/* VOLUME-INDEX; a device is named after its first extent */
 		if (stat(d->device, &st) == 0 && st.st_rdev == shown.st_rdev)
 			return strncmp(d->id, volume, length) != 0 ||
 			       strcmp(d->id + length, "-0") != 0;
@@ -245,7 +248,7 @@ static int is_of_another(const struct csi *csi, const struct mount_info *info,
 static int check_hidden(const struct csi *csi, const struct mount_info *info,
 			const char *volume, struct error *err)
 {
-	int other = !publish_mount_is_ours(info, volume);
+	int other = !publish_mount_is_ours(csi, info, volume);
 
 	if (other && publish_mount_is_device(info))
 		other = is_of_another(csi, info, volume, err);

@@ -12,7 +12,8 @@
 #include "volume/volume.h"
 
 /* Tell whether the mount is of the volume of that name. */
-bool publish_mount_is_ours(const struct mount_info *info, const char *volume);
+bool publish_mount_is_ours(const struct csi *csi, const struct mount_info *info,
+			   const char *volume);
 
 /*
  * Mount the staged volume at the target path as the request says. A live mount

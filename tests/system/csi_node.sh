@@ -413,6 +413,57 @@ test_a_block_volume_is_a_device() {
 	nothing_left
 }
 
+# One file system on a device of extents of two hosts: grown, and put right when
+# the process that serves the device is killed.
+test_a_file_system_on_one_device_is_a_volume_too() {
+	local id t other
+	cap 1
+	volume line
+	id=$(create 1 line 800 parameters.layout=linear parameters.fsType=xfs)
+	csi 1 Controller/ValidateVolumeCapabilities "volume_id=$id" volume_capabilities.block= \
+		volume_capabilities.access_mode.mode=1 | grep -q "not a block device"
+	stage 1 line "$id"
+	stage 1 line "$id"
+	publish 1 line "$id" a
+	publish 1 line "$id" a
+	t=$(target 1 a)
+	same "$(findmnt -rno FSTYPE "$t")" xfs
+	same "$(ls -A "$t")" ""
+	fill "$t"
+	fails 1 "not this volume" unpublish 1 "other${id#line}" a
+	stats 1 "$id" "$t" | grep -q "unit=2.*the volume is well"
+	on 3 trib volume resize line --size 1200MiB --quiet
+	stats 1 "$id" "$t" | grep -q "abnormal=1.*joins the device"
+	expand 1 "$id" "$t" | grep -q "capacity_bytes=$((1200 * MIB))"
+	[ "$(df_mib "$t")" -gt 1100 ]
+	# The driver is no part of it, trib-nbd is.
+	driver_signal 1 KILL
+	driver_start 1
+	check "$t"
+	end_at_once "$(pgrep -f "trib-nbd.*$C/host1/.*line-0")"
+	stats 1 "$id" "$t" | grep -q "abnormal=1.*split 0 on node .* is broken"
+	stage 1 line "$id"
+	check "$t"
+	stats 1 "$id" "$t" | grep -q "the volume is well"
+	fails 1 "published at" unstage 1 line "$id"
+	unpublish 1 "$id" a
+	unstage 1 line "$id"
+	# Readers have it at the same time.
+	cap 3
+	for other in 1 2; do
+		stage $other line "$id"
+		publish $other line "$id" r
+		check "$(target $other r)"
+		fails any "Read-only" touch "$(target $other r)/x"
+	done
+	for other in 1 2; do
+		unpublish $other "$id" r
+		unstage $other line "$id"
+	done
+	delete 1 "$id"
+	nothing_left
+}
+
 modify() { # ID PARAMETER=VALUE...
 	local id=$1
 	shift

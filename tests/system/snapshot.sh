@@ -271,6 +271,50 @@ test_a_snapshot_of_a_striped_device_is_one_instant() {
 	nothing_left
 }
 
+# A file system on a device of two hosts: snapshots of it while a writer works,
+# mounted beside it with the same UUID, and back in place.
+test_the_file_system_of_a_device_is_snapshot_cloned_and_reverted() {
+	local fs at=$C/host1/mnt/fsd i
+	for fs in xfs ext4; do
+		volume fsd; volume fsdc; volume fsdr; drop sfsd
+		t volume create fsd --size 400MiB --layout stripe --fs $fs --in-pool cow
+		attach 1 fsd >/dev/null 2>&1
+		fill "$at"
+		seq_start 1 fsd
+		for i in 1 2; do
+			seq_goes_on 1 fsd
+			t snapshot create sfsd fsd
+			t snapshot restore sfsd fsdr
+			attach 1 fsdr >/dev/null 2>&1
+			check "$C/host1/mnt/fsdr"
+			seq_check 1 fsdr
+			v 1 detach name=fsdr 2>/dev/null
+			# The journal is replayed: now nothing is left to mend.
+			t volume check fsdr >/dev/null
+			t volume delete fsdr
+			[ $i = 2 ] || t snapshot delete sfsd
+		done
+		seq_stop
+		t volume clone fsd fsdc --size 600MiB
+		attach 1 fsdc >/dev/null 2>&1
+		check "$C/host1/mnt/fsdc"
+		[ "$(df_mib "$C/host1/mnt/fsdc")" -gt 450 ]
+		rm -r "$at/d"
+		check "$C/host1/mnt/fsdc"
+		v 1 detach name=fsdc 2>/dev/null
+		v 1 detach name=fsd 2>/dev/null
+		t snapshot revert sfsd
+		attach 3 fsd >/dev/null 2>&1
+		check "$C/host3/mnt/fsd"
+		v 3 detach name=fsd 2>/dev/null
+		t volume delete fsdc
+		t snapshot delete sfsd
+		t volume delete fsd
+	done
+	pools_empty
+	nothing_left
+}
+
 test_a_clone_and_its_source_are_mounted_side_by_side() {
 	volume x; volume y
 	t volume create x --size 320MiB --fs xfs --in-pool cow

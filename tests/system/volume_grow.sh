@@ -8,13 +8,6 @@ WRITER_FILES=40 WRITER_SIZE=700000
 . "$TOP/tests/writer_lib.sh"
 need resize2fs xfs_growfs xfs_repair e2fsck
 
-# Root in a container may lack CAP_SYS_RESOURCE (24), which ext4 asks for.
-ext4_grows_mounted() {
-	local caps
-	caps=$(sed -n 's/^CapEff:\t/0x/p' /proc/self/status)
-	[ $((caps >> 24 & 1)) = 1 ]
-}
-
 # sizes NAME: of its extents on their nodes, in MiB
 sizes() {
 	local file

@@ -194,7 +194,6 @@ test_publish_and_unpublish_killed_at_every_step_are_finished() {
 test_a_block_volume_lives_moves_and_grows() {
 	volume raw
 	fails 1 "a direct volume lies in one pool" v 1 create name=raw size=1GiB layout=direct
-	fails 1 "has no file system" v 1 create name=raw size=128MiB layout=linear fs=xfs
 	v 1 create name=raw size=128MiB layout=linear node=host2
 	fails 1 "ENOENT" v 1 device name=raw
 	fails 1 "no mount point" attach 1 raw

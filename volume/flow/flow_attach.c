@@ -13,6 +13,7 @@
 #include "volume/mount/attach.h"
 #include "volume/mount/branch_fs.h"
 #include "volume/mount/local.h"
+#include "volume/mount/local_fs.h"
 #include "volume/mount/local_union.h"
 #include "volume/mount/mounts.h"
 #include "volume/mount/split_check.h"
@@ -99,11 +100,11 @@ static int attach_split(struct operation *op, struct volume_split *split,
 		.options = &at->options,
 		.read_only = at->read_only,
 		.joins = at->joins,
-		.linear = at->linear,
-		.n_splits = at->n_splits,
+		.bare = !at->tree,
+		.n_splits = at->device ? at->n_splits : 0,
 	};
 	/* The first split of a device stands for all. */
-	const size_t n = at->linear ? 1 : at->n_splits;
+	const size_t n = at->device ? 1 : at->n_splits;
 
 	return split->index < n ? split_attach(op, split, &how, err) : 0;
 }
@@ -141,13 +142,18 @@ static int follow_union(struct attach *at, struct error *err)
 	return r;
 }
 
-static int attach_union(struct operation *op, struct error *err)
+static int attach_tree(struct operation *op, struct error *err)
 {
 	struct attach *at = container_of(op, struct attach, op);
 	bool answers = false;
-	int r = at->linear ? 0 : settle_union(at, &answers, err);
+	int r;
 
-	if (r < 0 || at->linear)
+	if (!at->tree)
+		return 0;
+	if (at->device)
+		return local_fs_show(op, at->mount_point, err);
+	r = settle_union(at, &answers, err);
+	if (r < 0)
 		return r;
 	return answers ? follow_union(at, err) : start_union(at, err);
 }
@@ -170,7 +176,7 @@ static int attach_finish(struct operation *op, struct error *err)
 	r = operation_save(op, err);
 	if (r == 0)
 		operation_finish(op, "volume %s is %s%s", op->name,
-				 at->linear ? "a device here" : "mounted at ",
+				 at->tree ? "mounted at " : "a device here",
 				 at->mount_point);
 	return r;
 }
@@ -204,15 +210,15 @@ static int read_options(struct attach *at, struct error *err)
 	const struct volume_attachment *a = volume_record_attachment(
 		at->op.record, at->op.ctx->node);
 
-	if (a && a->state != ATTACHMENT_PUBLISHED)
+	if (at->tree && a && a->state != ATTACHMENT_PUBLISHED)
 		local_options_load(at->op.ctx, at->op.name, at->kept_options);
 	at->option_text = at->request->mount_options
 				  ? at->request->mount_options
 				  : at->kept_options;
-	if (at->linear && at->option_text[0])
+	if (!at->tree && at->option_text[0])
 		return error_set(err, EINVAL,
-				 "volume '%s' is a block device: it takes no "
-				 "mount options",
+				 "volume '%s' is not mounted but a block "
+				 "device: it takes no mount options",
 				 at->op.name);
 	return mount_options_parse(at->option_text, at->op.record->spec.fs_type,
 				   &at->options, err);
@@ -224,12 +230,14 @@ static int read_mount_point(struct attach *at, struct error *err)
 	const char *path = at->request->mount_point;
 	int r = 0;
 
-	if (at->linear && path)
+	at->device = volume_spec_is_device(&at->op.record->spec);
+	at->tree = path != NULL;
+	if (path && !volume_spec_is_tree(&at->op.record->spec))
 		return error_set(err, EINVAL,
 				 "volume '%s' is a block device and has no "
 				 "mount point",
 				 at->op.name);
-	if (!at->linear && !path)
+	if (!path && !at->device)
 		return error_set(err, EINVAL,
 				 "volume '%s' is a tree: say where to mount it",
 				 at->op.name);
@@ -245,14 +253,13 @@ static int attach_check(struct operation *op, struct error *err)
 
 	if (r < 0)
 		return r;
-	at->linear = volume_spec_is_device(&op->record->spec);
 	r = read_mount_point(at, err);
 	return r < 0 ? r : read_options(at, err);
 }
 
 static const struct flow_phase attach_phases[] = {
 	{attach_check, FLOW_LEAVE}, {attach_reserve, FLOW_LEAVE},
-	{attach_splits, FLOW_UNDO}, {attach_union, FLOW_UNDO},
+	{attach_splits, FLOW_UNDO}, {attach_tree, FLOW_UNDO},
 	{attach_finish, FLOW_UNDO}, {NULL, FLOW_LEAVE},
 };
 static const struct flow attach_flow = {.phases = attach_phases,

@@ -45,8 +45,7 @@ static int check_unattached(const struct operation *op, struct error *err)
 {
 	const struct volume_record *record = op->record;
 
-	if (volume_spec_is_device(&record->spec) &&
-	    !volume_spec_direct(&record->spec))
+	if (!record->spec.fs_type[0])
 		return error_set(
 			err, EOPNOTSUPP,
 			"it is a block device: its user checks its content");
@@ -89,10 +88,14 @@ static int check_attach(struct operation *op, struct volume_split *split,
 			struct error *err)
 {
 	static const struct mount_options none;
+	const struct volume_record *record = op->record;
 	const struct split_attach how = {
-		.epoch = op->record->epoch,
-		.transport = op->record->spec.transport,
+		.epoch = record->epoch,
+		.transport = record->spec.transport,
 		.options = &none,
+		.n_splits = volume_spec_is_device(&record->spec)
+				    ? volume_record_attached(record, !repair)
+				    : 0,
 		.read_only = !repair,
 		.device_only = true,
 	};
@@ -208,7 +211,7 @@ static int check_split_fs(struct operation *op, struct volume_split *split,
 	struct split_found *found = &c->found->splits[split->index];
 	int r;
 
-	if (split->state != SPLIT_READY)
+	if (split->index >= c->found->n_splits || split->state != SPLIT_READY)
 		return 0;
 	found->looked = true;
 	r = check_look_at(c, op, split, found, err);
@@ -276,7 +279,8 @@ static int check_run(struct checking *c, struct error *err)
 					  sizeof(*c->found->splits));
 	if (!c->found || !c->found->splits)
 		return error_set(err, ENOMEM, "out of memory");
-	c->found->n_splits = volume_record_made(op->record);
+	c->found->n_splits = volume_spec_file_systems(
+		&op->record->spec, volume_record_made(op->record));
 	for (size_t i = 0; i < c->found->n_splits; i++)
 		c->found->splits[i].split = op->record->splits[i];
 	op->total = 4 * (unsigned)c->found->n_splits;

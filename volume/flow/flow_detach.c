@@ -6,6 +6,7 @@
 
 #include "base/parallel.h"
 #include "volume/mount/local.h"
+#include "volume/mount/local_fs.h"
 #include "volume/mount/mounts.h"
 #include "volume/mount/union_process.h"
 #include "volume/op/context.h"
@@ -71,7 +72,8 @@ static int detach_attached(struct operation *op, struct volume_attachment *a,
 	if (r == 0)
 		r = detach_local(&detach);
 	if (r == -EBUSY &&
-	    (a->mount_point[0] == '\0' || union_answers(a->mount_point))) {
+	    (a->mount_point[0] == '\0' ||
+	     local_tree_answers(op->ctx, op->record, a->mount_point))) {
 		a->state = ATTACHMENT_ATTACHED; /* nothing was taken down */
 		(void)operation_save(op, NULL); /* else: repaired by attach */
 	}

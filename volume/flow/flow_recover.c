@@ -137,7 +137,21 @@ static void split_fill(const struct part *part, unsigned index,
 		       part->labels.fs_uuid);
 }
 
-/* From @from on, as many as @n. */
+static bool is_one_file_system(const struct extent_labels *labels)
+{
+	return labels->fs_type[0] && strcmp(labels->layout, "union") != 0;
+}
+
+/* The file system of a device begins in its first split. */
+static void share_state(struct volume_split *splits, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		splits[i].state = splits[0].state;
+		splits[i].fs_behind = i == 0 && splits[0].state == SPLIT_READY;
+	}
+}
+
+/* As many as @n. */
 static int splits_add(struct volume_record *record, const struct recover *rc,
 		      size_t n, struct error *err)
 {
@@ -153,6 +167,8 @@ static int splits_add(struct volume_record *record, const struct recover *rc,
 		split_fill(&rc->parts[i], (unsigned)i, &splits[i]);
 		record->spec.capacity += splits[i].size;
 	}
+	if (is_one_file_system(&rc->parts[0].labels))
+		share_state(splits, n);
 	return 0;
 }
 

@@ -44,7 +44,7 @@ static int trim_check(const struct volume_context *ctx,
 	const struct volume_attachment *a = volume_record_attachment(record,
 								     ctx->node);
 
-	if (volume_spec_is_device(&record->spec))
+	if (!volume_spec_is_tree(&record->spec))
 		return error_set(
 			err, EOPNOTSUPP,
 			"it is a block device: its user trims it, by fstrim or "
@@ -69,9 +69,11 @@ static int trim_branches(const struct volume_context *ctx,
 			 const struct volume_record *record, uint64_t *ret,
 			 struct error *err)
 {
+	const size_t n = volume_spec_file_systems(&record->spec,
+						  record->n_splits);
 	int first = 0;
 
-	for (size_t i = 0; i < record->n_splits; i++) {
+	for (size_t i = 0; i < n; i++) {
 		struct error why = {0};
 		int r = trim_branch(ctx, record->name, &record->splits[i], ret,
 				    &why);
@@ -118,7 +120,7 @@ int volume_trim_here(struct volume_context *ctx, volume_trimmed told,
 		uint64_t bytes = 0;
 
 		if (!a || a->state != ATTACHMENT_ATTACHED || a->read_only ||
-		    volume_spec_is_device(&records[i]->spec))
+		    !a->mount_point[0])
 			continue;
 		r = volume_trim(ctx, records[i]->name, &bytes, &why);
 		if (told)

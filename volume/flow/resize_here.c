@@ -89,15 +89,9 @@ static int grow_one(struct operation *op, struct volume_split *split,
 }
 
 /* The device takes all splits, if it is of those that can. */
-static int grow_joined(struct operation *op, uint64_t epoch, size_t made,
+static int grow_joined(struct operation *op, const struct split_attach *how,
 		       struct error *err)
 {
-	const struct split_attach how = {
-		.epoch = epoch,
-		.transport = op->record->spec.transport,
-		.linear = true,
-		.n_splits = made,
-	};
 	struct initiator_device device;
 	char dir[PATH_MAX];
 	int r;
@@ -113,41 +107,29 @@ static int grow_joined(struct operation *op, uint64_t epoch, size_t made,
 			"'%s', takes no further extent while it is attached: "
 			"they join at the next attach",
 			device.device, device.transport);
-	return split_attach(op, &op->record->splits[0], &how, err);
+	return split_attach(op, &op->record->splits[0], how, err);
 }
 
-static int grow_linear(struct operation *op, uint64_t epoch, struct error *err)
+/* A bare device has grown when it is larger, else its file system has to be. */
+static int grow_as_one(struct operation *op, const struct split_attach *how,
+		       struct error *err)
 {
-	const size_t made = volume_record_made(op->record);
+	struct volume_split *split = &op->record->splits[0];
 
-	if (made > 1)
+	if (how->n_splits > 1)
 		return volume_record_fs_behind(op->record)
-			       ? grow_joined(op, epoch, made, err)
+			       ? grow_joined(op, how, err)
 			       : 0;
-	return grow_one(op, &op->record->splits[0], err);
+	if (how->bare)
+		return grow_one(op, split, err);
+	return split->fs_behind ? grow_branch(op, split, err) : 0;
 }
 
 /* ---- new splits join ---- */
 
-static int add_branch(struct operation *op, struct volume_split *split,
-		      uint64_t epoch, struct error *err)
-{
-	char kept[MOUNT_OPTIONS_MAX];
-	struct mount_options options;
-	const struct split_attach how = {
-		.epoch = epoch,
-		.transport = op->record->spec.transport,
-		.options = &options,
-	};
-	int r;
-
-	local_options_load(op->ctx, op->name, kept);
-	r = mount_options_parse(kept, op->record->spec.fs_type, &options, err);
-	return r < 0 ? r : split_attach(op, split, &how, err);
-}
-
 static int branches_grow(struct operation *op,
-			 const struct volume_attachment *a, struct error *err)
+			 const struct volume_attachment *a,
+			 const struct split_attach *how, struct error *err)
 {
 	size_t made = volume_record_made(op->record);
 	int r = 0;
@@ -158,7 +140,7 @@ static int branches_grow(struct operation *op,
 		if (split->fs_behind)
 			r = grow_branch(op, split, err);
 		else if (split->state != SPLIT_READY)
-			r = add_branch(op, split, a->epoch, err);
+			r = split_attach(op, split, how, err);
 	}
 	return r == 0 ? local_union_follow(op, a->mount_point, err) : r;
 }
@@ -171,7 +153,12 @@ static const struct volume_attachment *attachment_here(
 	const struct volume_attachment *a = volume_record_attachment(
 		op->record, op->ctx->node);
 
-	return a && a->state == ATTACHMENT_ATTACHED && !a->read_only ? a : NULL;
+	/* A file system whose device a person has to repair it grows later. */
+	return a && a->state == ATTACHMENT_ATTACHED && !a->read_only &&
+			       (a->mount_point[0] ||
+				!volume_spec_is_tree(&op->record->spec))
+		       ? a
+		       : NULL;
 }
 
 bool resize_is_here(const struct operation *op)
@@ -182,10 +169,25 @@ bool resize_is_here(const struct operation *op)
 int resize_here(struct operation *op, struct error *err)
 {
 	const struct volume_attachment *a = attachment_here(op);
+	const struct volume_spec *spec = &op->record->spec;
+	char kept[MOUNT_OPTIONS_MAX];
+	struct mount_options options;
+	struct split_attach how = {
+		.transport = spec->transport,
+		.options = &options,
+		.bare = !volume_spec_is_tree(spec),
+	};
+	int r;
 
 	if (!a)
 		return 0;
-	if (volume_spec_is_device(&op->record->spec))
-		return grow_linear(op, a->epoch, err);
-	return branches_grow(op, a, err);
+	how.epoch = a->epoch;
+	local_options_load(op->ctx, op->name, kept);
+	r = mount_options_parse(kept, spec->fs_type, &options, err);
+	if (r < 0)
+		return r;
+	if (!volume_spec_is_device(spec))
+		return branches_grow(op, a, &how, err);
+	how.n_splits = volume_record_made(op->record);
+	return grow_as_one(op, &how, err);
 }

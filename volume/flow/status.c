@@ -10,6 +10,7 @@
 #include "base/parallel.h"
 #include "base/size.h"
 #include "volume/mount/local.h"
+#include "volume/mount/local_fs.h"
 #include "volume/mount/local_union.h"
 #include "volume/mount/mounts.h"
 #include "volume/mount/union_process.h"
@@ -124,32 +125,11 @@ static void tell_part(struct volume_split_status *s,
 		set_state(s, "broken", device->problem);
 }
 
-static void status_look_here(struct look *look, struct volume_split_status *s)
+/* Tell the state of the file system that is mounted as the split's branch. */
+static void tell_mount(const struct look *look, struct volume_split_status *s)
 {
-	const struct volume_record *record = look->status->record;
-	const bool joined = volume_spec_is_device(&record->spec);
-	struct initiator_device device;
 	struct mount_info info;
-	char dir[PATH_MAX];
 
-	context_initiator_dir(look->ctx, dir);
-	if (initiator_get(dir,
-			  record->splits[joined ? 0 : s->split.index].extent,
-			  &device, NULL) < 0) {
-		set_state(s, "detached", "it has no device on this machine");
-		return;
-	}
-	(void)snprintf(s->transport, sizeof(s->transport), "%s",
-		       device.transport);
-	(void)snprintf(s->device, sizeof(s->device), "%s", device.device);
-	if (joined) { /* the device is all there is */
-		tell_part(s, &device);
-		return;
-	}
-	if (!device.healthy) {
-		set_state(s, "broken", device.problem);
-		return;
-	}
 	local_branch_dir(look->ctx, look->status->record->name, s->split.index,
 			 s->branch);
 	if (mounts_find(s->branch, &info, NULL) < 0) {
@@ -162,6 +142,34 @@ static void status_look_here(struct look *look, struct volume_split_status *s)
 		set_state(s, "broken",
 			  "its file system gave up after an error of its "
 			  "device");
+}
+
+static void status_look_here(struct look *look, struct volume_split_status *s)
+{
+	const struct volume_record *record = look->status->record;
+	const bool joined = volume_spec_is_device(&record->spec);
+	struct initiator_device device;
+	char dir[PATH_MAX];
+
+	context_initiator_dir(look->ctx, dir);
+	if (initiator_get(dir,
+			  record->splits[joined ? 0 : s->split.index].extent,
+			  &device, NULL) < 0) {
+		set_state(s, "detached", "it has no device on this machine");
+		return;
+	}
+	(void)snprintf(s->transport, sizeof(s->transport), "%s",
+		       device.transport);
+	(void)snprintf(s->device, sizeof(s->device), "%s", device.device);
+	if (joined)
+		tell_part(s, &device);
+	else if (!device.healthy)
+		set_state(s, "broken", device.problem);
+	/* Of a device that works the first split has what is mounted. */
+	if (joined ? look->status->mount_point[0] && s->split.index == 0 &&
+			     (device.healthy || device.bad_part > 0)
+		   : device.healthy)
+		tell_mount(look, s);
 }
 
 /*
@@ -230,12 +238,11 @@ static const struct volume_attachment *attachment_of(
 	return a && a->state != ATTACHMENT_PUBLISHED ? a : NULL;
 }
 
-static void tell_of_union(struct volume_context *ctx,
-			  struct volume_status *status)
+static void tell_of_tree(struct volume_context *ctx,
+			 struct volume_status *status)
 {
 	const struct volume_record *record = status->record;
 	const struct volume_attachment *a = attachment_of(record, ctx);
-	const bool linear = volume_spec_is_device(&record->spec);
 
 	if (!a) {
 		if (local_exists(ctx, record->name, NULL) > 0)
@@ -252,12 +259,17 @@ static void tell_of_union(struct volume_context *ctx,
 			      "opposite",
 			      a->state == ATTACHMENT_ATTACHING ? "mounting"
 							       : "unmounting",
-			      linear ? "" : " at ", a->mount_point);
-	else if (!status->mounted && !linear)
-		add_condition(status, "Attached", false, "UnionDead",
-			      "the union at %s does not answer; `trib mount %s "
-			      "%s` repairs it",
-			      a->mount_point, record->name, a->mount_point);
+			      a->mount_point[0] ? " at " : "", a->mount_point);
+	else if (!status->mounted && a->mount_point[0])
+		add_condition(
+			status, "Attached", false,
+			volume_spec_is_device(&record->spec) ? "NotMounted"
+							     : "UnionDead",
+			"the %s at %s does not answer; `trib mount %s "
+			"%s` repairs it",
+			volume_spec_is_device(&record->spec) ? "file system"
+							     : "union",
+			a->mount_point, record->name, a->mount_point);
 }
 
 /* Tell the state of branches, as the union found it by using them. */
@@ -297,7 +309,8 @@ static void tell_of_growth(const struct volume_context *ctx,
 			      "volume resize %s --size %llu`",
 			      size_format(size, target), record->name,
 			      (unsigned long long)target);
-	else if (a && !a->read_only && volume_record_fs_behind(record))
+	else if (a && !a->read_only && volume_record_fs_behind(record) &&
+		 (a->mount_point[0] || !volume_spec_is_tree(&record->spec)))
 		add_condition(
 			status, "Resized", false, "FileSystemBehind",
 			"its extents have grown or are new, its file "
@@ -305,6 +318,7 @@ static void tell_of_growth(const struct volume_context *ctx,
 			"does that",
 			record->name, (unsigned long long)target);
 	else if (a && !a->read_only && status->mounted &&
+		 !volume_spec_is_device(&record->spec) &&
 		 !local_union_has(status->mount_point, record->n_splits))
 		add_condition(status, "Resized", false, "BranchesWaiting",
 			      "it has new extents that its union does not have "
@@ -352,7 +366,7 @@ static void status_tell(struct volume_context *ctx,
 				      "split %zu on node %s is %s: %.150s", i,
 				      s->split.node, s->state, s->problem);
 	}
-	tell_of_union(ctx, status);
+	tell_of_tree(ctx, status);
 	tell_of_branches(status);
 	tell_of_growth(ctx, status);
 	for (size_t i = 0; i < record->n_conditions; i++) {
@@ -364,18 +378,19 @@ static void status_tell(struct volume_context *ctx,
 	}
 }
 
-static void look_at_union(struct volume_context *ctx,
-			  struct volume_status *status)
+static void look_at_tree(struct volume_context *ctx,
+			 struct volume_status *status)
 {
 	const struct volume_attachment *a = attachment_of(status->record, ctx);
 
 	status->attached_here = a;
-	if (!a || volume_spec_is_device(&status->record->spec))
+	if (!a || !a->mount_point[0])
 		return;
 	memcpy(status->mount_point, a->mount_point,
 	       sizeof(status->mount_point));
 	status->union_pid = union_find(a->mount_point);
-	status->mounted = union_answers(a->mount_point);
+	status->mounted = local_tree_answers(ctx, status->record,
+					     a->mount_point);
 	if (status->mounted)
 		(void)mounts_space(a->mount_point, &status->fs_size,
 				   &status->fs_free, &status->fs_used);
@@ -401,7 +416,7 @@ int volume_status_get(struct volume_context *ctx, const char *name,
 		volume_status_free(status);
 		return r;
 	}
-	look_at_union(ctx, status);
+	look_at_tree(ctx, status);
 	parallel_run(status->record->n_splits, ASKED_AT_ONCE, look_at_split,
 		     &look);
 	status_tell(ctx, status);

@@ -9,10 +9,11 @@
 struct attach {
 	struct operation op;
 	const struct volume_attach_request *request;
-	char mount_point[PATH_MAX]; /* "" of a linear volume */
+	char mount_point[PATH_MAX]; /* "" of a device alone */
 	uint64_t epoch;
 	size_t n_splits; /* the first ones of the record */
-	bool linear;
+	bool device;     /* its splits are one */
+	bool tree;       /* mounted at mount_point; else only a device */
 	bool read_only;
 	bool shared;             /* one of several readers */
 	bool joins;              /* and others read already */

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "volume/mount/attach.h"
 #include "volume/mount/local.h"
+#include "volume/mount/local_fs.h"
 #include "volume/mount/local_union.h"
 #include "volume/mount/mounts.h"
 #include "volume/mount/union_process.h"
@@ -54,9 +55,11 @@ static int check_here(struct attach *at, const struct volume_attachment *a,
 {
 	if (strcmp(a->mount_point, at->mount_point) != 0)
 		return error_set(err, EBUSY,
-				 "volume '%s' is attached here at %s; unmount "
+				 "volume '%s' is attached here %s%s; unmount "
 				 "it there first",
-				 at->op.name, a->mount_point);
+				 at->op.name, a->mount_point[0] ? "at " : "",
+				 a->mount_point[0] ? a->mount_point
+						   : "as a device");
 	if (a->read_only != at->read_only)
 		return error_set(err, EBUSY,
 				 "volume '%s' is attached here for %s; unmount "
@@ -197,7 +200,7 @@ static int reserve_fresh(struct attach *at, struct error *err)
 	if (r < 0)
 		return r;
 	r = remove_obstacles(at, &above, err);
-	if (r == 0 && !at->linear)
+	if (r == 0 && at->tree)
 		r = check_mount_point(at->mount_point, err);
 	return r < 0 ? r : reserve(at, above, err);
 }
@@ -213,17 +216,17 @@ static bool split_healthy(struct attach *at, unsigned index)
 	struct stat st;
 
 	/* The first split has the device. */
-	if (at->linear && index > 0)
+	if (at->device && index > 0)
 		return true;
 	context_initiator_dir(at->op.ctx, dir);
 	local_branch_dir(at->op.ctx, at->op.name, index, branch);
 	/* A new one, not formatted yet, is not in the union: it can wait. */
 	if (split->state != SPLIT_READY)
-		return !at->linear;
+		return !at->device;
 	if (initiator_get(dir, split->extent, &device, NULL) < 0 ||
 	    !device.healthy || device.read_only != at->read_only)
 		return false;
-	return at->linear ||
+	return !at->tree ||
 	       (mounts_find(branch, &info, NULL) == 0 && !info.failed &&
 		stat(device.device, &st) == 0 && st.st_rdev == info.device);
 }
@@ -266,7 +269,7 @@ static int check_served(struct attach *at, unsigned index, struct error *err)
 {
 	int r = check_one_served(at, index, err);
 
-	for (unsigned i = 1; r == 0 && at->linear && i < at->n_splits; i++)
+	for (unsigned i = 1; r == 0 && at->device && i < at->n_splits; i++)
 		r = check_one_served(at, i, err);
 	return r;
 }
@@ -294,6 +297,24 @@ static int splits_healthy(struct attach *at, struct error *err)
 	return healthy;
 }
 
+/* Tell whether the volume is mounted where it should be, with all of it. */
+static bool tree_works(const struct attach *at)
+{
+	return !at->tree ||
+	       (local_tree_answers(at->op.ctx, at->op.record,
+				   at->mount_point) &&
+		(at->device || local_union_has(at->mount_point, at->n_splits)));
+}
+
+/* Whether a bare device's file system is behind is not its user's concern. */
+static bool is_behind(const struct attach *at)
+{
+	const struct volume_record *record = at->op.record;
+
+	return (at->tree || !volume_spec_is_tree(&record->spec)) &&
+	       volume_record_fs_behind(record);
+}
+
 /*
  * Prepare an attachment that is here for being completed. Branches that work
  * are kept; when a mounted one does not, everything is taken down, since the
@@ -307,9 +328,7 @@ static int attachment_repair(struct attach *at, struct volume_attachment *a,
 	if (healthy < 0)
 		return healthy;
 	if (healthy && a->state == ATTACHMENT_ATTACHED &&
-	    (a->read_only || !volume_record_fs_behind(at->op.record)) &&
-	    (at->linear || (union_answers(at->mount_point) &&
-			    local_union_has(at->mount_point, at->n_splits))))
+	    (a->read_only || !is_behind(at)) && tree_works(at))
 		return 1;
 	if (!healthy) {
 		r = local_remove(&at->op, true, err);

@@ -20,6 +20,7 @@
 #include "volume/mount/split_check.h"
 #include "volume/mount/union_process.h"
 
+#define DEVICE_LINK      "device"
 #define MOUNT_POINT_FILE "mount-point"
 #define OPTIONS_FILE     "mount-options"
 
@@ -58,6 +59,21 @@ static void file_path(const struct volume_context *ctx, const char *volume,
 {
 	(void)snprintf(ret, PATH_MAX, "%.3900s/volumes/%.63s/%s", ctx->run_dir,
 		       volume, name);
+}
+
+void local_device_link(const struct volume_context *ctx, const char *volume,
+		       char *ret)
+{
+	file_path(ctx, volume, DEVICE_LINK, ret);
+}
+
+bool local_is_of_device(const struct volume_context *ctx, const char *volume,
+			const struct mount_info *info)
+{
+	char link[PATH_MAX];
+
+	local_device_link(ctx, volume, link);
+	return strcmp(info->source, link) == 0;
 }
 
 static int text_save(const struct volume_context *ctx, const char *volume,
@@ -196,8 +212,17 @@ static int why_it_goes_on(const struct operation *op, dev_t device,
 			 op->name, user);
 }
 
-static int union_remove(struct operation *op, const char *mount_point,
-			bool lazy, struct error *err)
+/* Tell whether a mount is the volume's tree: a union, or of its device. */
+static bool is_own_tree(const struct operation *op,
+			const struct mount_info *info)
+{
+	return (strcmp(info->fs_type, UNION_FS_TYPE) == 0 &&
+		strcmp(info->source, op->name) == 0) ||
+	       local_is_of_device(op->ctx, op->name, info);
+}
+
+static int tree_remove(struct operation *op, const char *mount_point, bool lazy,
+		       struct error *err)
 {
 	pid_t pid = union_find(mount_point);
 	struct mount_info info;
@@ -206,14 +231,14 @@ static int union_remove(struct operation *op, const char *mount_point,
 
 	if (r < 0)
 		return r;
-	/* Only a union of ours: the path may have another mount by now. */
+	/* Only a tree of ours: the path may have another mount by now. */
 	r = mounts_find(mount_point, &info, err);
 	if (r < 0 && r != -ENOENT)
 		return r;
-	if (r == 0 && strcmp(info.fs_type, UNION_FS_TYPE) == 0 &&
-	    strcmp(info.source, op->name) == 0) {
+	if (r == 0 && is_own_tree(op, &info)) {
 		/* A dead one is never busy for a reason worth keeping. */
-		if (!union_answers(mount_point))
+		if (strcmp(info.fs_type, UNION_FS_TYPE) == 0 &&
+		    !union_answers(mount_point))
 			lazy = true;
 		device = info.device;
 		r = mounts_remove(mount_point, lazy, err);
@@ -239,6 +264,25 @@ static int branch_remove(const char *target, bool lazy, struct error *err)
 		(void)poll(NULL, 0, BRANCH_RETRY_MS);
 	if (r < 0 && lazy)
 		r = mounts_remove(target, true, err);
+	return r;
+}
+
+/*
+ * Remove what is mounted elsewhere of a device's file system, as publications
+ * are: it would keep the device. A union's branches are mounted nowhere else.
+ */
+static int shown_remove(struct operation *op, struct error *err)
+{
+	auto_free struct mount_info *mounts = NULL;
+	char dir[PATH_MAX];
+	size_t n = 0;
+	int r = mounts_below("", &mounts, &n, err);
+
+	local_volume_dir(op->ctx, op->name, dir);
+	for (size_t i = n; r == 0 && i-- > 0;)
+		if (local_is_of_device(op->ctx, op->name, &mounts[i]) &&
+		    strncmp(mounts[i].target, dir, strlen(dir)) != 0)
+			r = mounts_remove(mounts[i].target, true, err);
 	return r;
 }
 
@@ -299,6 +343,8 @@ static void directories_remove(struct operation *op)
 	(void)unlink(path);
 	(void)snprintf(path, sizeof(path), "%.4000s/" LOCAL_CONTROL_FILE, dir);
 	(void)unlink(path); /* of a union that was killed */
+	(void)snprintf(path, sizeof(path), "%.4000s/" DEVICE_LINK, dir);
+	(void)unlink(path); /* of a device with a file system */
 	(void)snprintf(path, sizeof(path), "%.4000s/" MOUNT_POINT_FILE, dir);
 	(void)unlink(path);
 	(void)snprintf(path, sizeof(path), "%.4000s/" OPTIONS_FILE, dir);
@@ -313,7 +359,9 @@ int local_remove(struct operation *op, bool lazy, struct error *err)
 
 	split_check_note_failed(op);
 	if (local_mount_point_load(op->ctx, op->name, mount_point) == 0)
-		r = union_remove(op, mount_point, lazy, err);
+		r = tree_remove(op, mount_point, lazy, err);
+	if (r == 0 && lazy)
+		r = shown_remove(op, err);
 	if (r == 0)
 		r = branches_remove(op, lazy, err);
 	if (r == 0)

@@ -7,8 +7,10 @@
  *	RUN_DIR/volumes/NAME/branch-INDEX   a branch's file system
  *	RUN_DIR/volumes/NAME/union.log      the log of its trib-union
  *	RUN_DIR/volumes/NAME/control        control socket of the union
- *	RUN_DIR/volumes/NAME/mount-point    where the union is, or will be
+ *	RUN_DIR/volumes/NAME/mount-point    where the volume is, or will be
  *	RUN_DIR/volumes/NAME/mount-options  options given for the mount
+ *	RUN_DIR/volumes/NAME/device         a link to the device of one that has
+ *	                                    a file system (local_fs.h)
  *	device id NAME-INDEX                in RUN_DIR/initiator
  */
 #ifndef VOLUME_LOCAL_H
@@ -19,9 +21,13 @@
 
 #define LOCAL_CONTROL_FILE "control"
 
+struct mount_info;
+
 /* @ret: PATH_MAX bytes. */
 void local_volume_dir(const struct volume_context *ctx, const char *volume,
 		      char *ret);
+void local_device_link(const struct volume_context *ctx, const char *volume,
+		       char *ret);
 void local_branch_dir(const struct volume_context *ctx, const char *volume,
 		      unsigned index, char *ret);
 
@@ -33,6 +39,10 @@ void local_branch_dir(const struct volume_context *ctx, const char *volume,
 bool local_goes_by_file(const char *dir, const char *id,
 			const struct node_extent *extent);
 
+/* Tell whether a mount has the device link of @volume as its source. */
+bool local_is_of_device(const struct volume_context *ctx, const char *volume,
+			const struct mount_info *info);
+
 /*
  * Tell whether @volume has devices or mounts on this machine. Negative errno.
  */
@@ -42,7 +52,7 @@ int local_exists(struct volume_context *ctx, const char *volume,
 /* -EBUSY with how to remove it, when local_exists(). */
 int local_check_none(const struct operation *op, struct error *err);
 
-/* Remember where the union is going to be mounted. */
+/* Remember where the volume is going to be mounted. */
 int local_mount_point_save(const struct volume_context *ctx, const char *volume,
 			   const char *mount_point, struct error *err);
 /* Remember the mount's options, for when it is repaired. */
@@ -53,7 +63,7 @@ void local_options_load(const struct volume_context *ctx, const char *volume,
 			char *ret);
 
 /*
- * Unmount the union of the operation's volume (at local_mount_point_*), every
+ * Unmount the tree of the operation's volume (at local_mount_point_*), every
  * branch, and detach every device.
  *
  * @lazy  also while in use; later writes fail

@@ -8,6 +8,7 @@
 #include "volume/mount/attach.h"
 #include "volume/mount/branch_fs.h"
 #include "volume/mount/local.h"
+#include "volume/mount/local_fs.h"
 #include "volume/mount/mounts.h"
 #include "volume/mount/split_check.h"
 #include "volume/mount/split_job.h"
@@ -35,9 +36,12 @@ static int branch_mounted(struct split_job *w, bool *ret, struct error *err)
 
 static int branch_mount(struct split_job *w, bool read_only, struct error *err)
 {
-	int r = branch_fs_mount(w->device.device, w->op->record->spec.fs_type,
-				w->branch, read_only, w->how->options, err);
+	char source[PATH_MAX];
+	int r = local_fs_source(w->op, w->device.device, source, err);
 
+	if (r == 0)
+		r = branch_fs_mount(source, w->op->record->spec.fs_type,
+				    w->branch, read_only, w->how->options, err);
 	return r < 0 && w->split->state == SPLIT_READY
 		       ? split_check_unmountable(w->op, w->split,
 						 w->device.device, r, err)
@@ -286,7 +290,25 @@ static int device_used(struct split_job *w, struct error *err)
 	return r;
 }
 
-static int attach_linear(struct split_job *w, struct error *err)
+/*
+ * Give a person the device of a file system, to repair it. The file system is
+ * checked whole before its next mount.
+ */
+static int attach_to_repair(struct split_job *w, struct error *err)
+{
+	int r = 0;
+
+	if (w->split->state != SPLIT_READY)
+		return error_set(err, EINVAL,
+				 "volume '%s' has no file system yet, which is "
+				 "made when it is mounted: say where",
+				 w->op->name);
+	if (!w->how->read_only)
+		r = split_suspect_set(w->op, w->split, true, NULL, err);
+	return r < 0 ? r : split_job_connect(w, w->how->read_only, err);
+}
+
+static int attach_bare(struct split_job *w, struct error *err)
 {
 	bool looks = volume_spec_direct(&w->op->record->spec) &&
 		     !may_be_used(w);
@@ -298,10 +320,34 @@ static int attach_linear(struct split_job *w, struct error *err)
 	return r < 0 ? r : device_used(w, err);
 }
 
+/*
+ * Record that the device has all extents now. Its file system may end before
+ * the last of them.
+ */
+static int device_extended(struct split_job *w, struct error *err)
+{
+	struct volume_record *record = w->op->record;
+	int r = 0;
+
+	operation_lock(w->op);
+	if (w->n_others > 0 && !w->waits && w->split->state == SPLIT_READY &&
+	    volume_record_fs_behind(record)) {
+		for (size_t i = 0; i <= w->n_others; i++) {
+			record->splits[i].state = SPLIT_READY;
+			record->splits[i].fs_behind = i == 0;
+		}
+		r = operation_save(w->op, err);
+	}
+	operation_unlock(w->op);
+	return r;
+}
+
 static int attach_writer(struct split_job *w, struct error *err)
 {
 	int r = split_job_connect(w, false, err);
 
+	if (r == 0)
+		r = device_extended(w, err);
 	return r < 0 ? r : mount_for_writing(w, err);
 }
 
@@ -324,8 +370,10 @@ static int split_attach_run(struct split_job *w, struct error *err)
 		return r;
 	if (w->how->device_only)
 		return split_job_connect(w, w->how->read_only, err);
-	if (w->how->linear)
-		return attach_linear(w, err);
+	if (w->how->bare)
+		return volume_spec_is_tree(&w->op->record->spec)
+			       ? attach_to_repair(w, err)
+			       : attach_bare(w, err);
 	return w->how->read_only ? attach_reader(w, err)
 				 : attach_writer(w, err);
 }
@@ -333,7 +381,7 @@ static int split_attach_run(struct split_job *w, struct error *err)
 /* The splits behind the first one of a device, which go with it. */
 static int others_add(struct split_job *w, struct error *err)
 {
-	if (!w->how->linear || w->how->n_splits < 2)
+	if (w->how->n_splits < 2)
 		return 0;
 	w->others = calloc(w->how->n_splits - 1, sizeof(*w->others));
 	if (!w->others)

@@ -85,22 +85,30 @@ void split_check_advice(const struct operation *op,
 			enum branch_verdict verdict, char *ret, size_t size)
 {
 	const bool xfs = strcmp(op->record->spec.fs_type, "xfs") == 0;
+	const char *tool = xfs ? "xfs_repair -L" : "e2fsck -f";
+	const char *loss =
+		xfs ? "its log can't be replayed, and the last changes are lost "
+		      "with it: "
+		    : "";
 
 	if (verdict == BRANCH_DAMAGED && xfs)
 		(void)snprintf(ret, size,
 			       "`trib volume check --repair %s` runs "
 			       "xfs_repair",
 			       op->name);
+	else if (volume_spec_is_device(&op->record->spec) &&
+		 volume_spec_is_tree(&op->record->spec))
+		(void)snprintf(ret, size,
+			       "%srun `%s \"$(trib mount %s)\"`, then `trib "
+			       "umount %s`",
+			       loss, tool, op->name, op->name);
 	else
 		(void)snprintf(
 			ret, size,
 			"%srun `%s \"$(trib attach --force %s/%s)\"`, then `trib "
 			"detach %s/%s`",
-			xfs ? "its log can't be replayed, and the last changes are lost "
-			      "with it: "
-			    : "",
-			xfs ? "xfs_repair -L" : "e2fsck -f", split->node,
-			split->extent, split->node, split->extent);
+			loss, tool, split->node, split->extent, split->node,
+			split->extent);
 }
 
 int split_check_refuse(struct operation *op, struct volume_split *split,

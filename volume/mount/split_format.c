@@ -18,6 +18,8 @@ int split_job_save(struct split_job *w, enum split_state state,
 
 	operation_lock(w->op);
 	w->split->state = state;
+	for (size_t i = 0; !w->waits && i < w->n_others; i++)
+		w->others[i].split->state = state;
 	r = operation_save(w->op, err);
 	operation_unlock(w->op);
 	return r;
@@ -27,6 +29,17 @@ static bool is_own(const struct split_job *w, const struct branch_probe *probe)
 {
 	return strcmp(probe->type, w->op->record->spec.fs_type) == 0 &&
 	       strcmp(probe->uuid, w->split->fs_uuid) == 0;
+}
+
+/* Return the first of a device's splits that was written; NULL: none was. */
+static const struct split_job *written_one(const struct split_job *w)
+{
+	if (w->written)
+		return w;
+	for (size_t i = 0; i < w->n_others; i++)
+		if (w->others[i].written)
+			return &w->others[i];
+	return NULL;
 }
 
 static int refuse_to_format(const struct split_job *w,
@@ -52,6 +65,7 @@ int split_job_format(struct split_job *w, struct error *err)
 {
 	const struct volume_spec *spec = &w->op->record->spec;
 	bool first = w->split->state == SPLIT_CREATED;
+	const struct split_job *written = written_one(w);
 	struct branch_probe probe;
 	int r;
 
@@ -59,8 +73,9 @@ int split_job_format(struct split_job *w, struct error *err)
 		r = branch_fs_probe(w->device.device, &probe, err);
 		if (r < 0)
 			return r;
-		if (!is_own(w, &probe) && (probe.found || w->written))
-			return refuse_to_format(w, &probe, err);
+		if (!is_own(w, &probe) && (probe.found || written))
+			return refuse_to_format(written ? written : w, &probe,
+						err);
 		r = split_job_save(w, SPLIT_FORMATTING, err);
 		if (r < 0)
 			return r;

@@ -46,7 +46,7 @@ int split_job_connect(struct split_job *w, bool read_only, struct error *err);
 
 /* ---- split_format.c ---- */
 
-/* Save the state of the split in the record. */
+/* Save the state of the split, and of those of its device, in the record. */
 int split_job_save(struct split_job *w, enum split_state state,
 		   struct error *err);
 /*

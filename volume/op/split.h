@@ -49,9 +49,12 @@ struct split_attach {
 	bool read_only;
 	/* Others read at this epoch: they are let in too, as they were. */
 	bool joins;
-	/* Only the device. A file system for a guest is checked before. */
-	bool linear;
-	/* Linear: the first splits, which the device is made of; 0: one. */
+	/*
+	 * Only the device, for its user. A guest's file system is checked
+	 * before, one of ours after its next use.
+	 */
+	bool bare;
+	/* The first splits, which one device is made of; 0: one. */
 	size_t n_splits;
 	bool device_only; /* whatever its layout, and as it is */
 };

@@ -96,6 +96,9 @@ static int place_rest(const struct growth *g, uint64_t rest,
 	/* A device may come back to a pool that it had left. */
 	for (size_t i = g->n_fixed; !spec.share_pools && i < g->n_splits; i++)
 		pools[g->splits[i].pool].available = 0;
+	/* New extents of a device get no file system of their own. */
+	if (volume_spec_is_device(&spec))
+		spec.fs_type[0] = '\0';
 	if (volume_spec_stripe(&spec) && rest < volume_spec_minimum(&spec))
 		rest = volume_spec_minimum(&spec);
 	spec.capacity = rest;

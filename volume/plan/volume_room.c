@@ -31,7 +31,11 @@ static uint64_t minimum_of(const struct volume_spec *spec)
 	if (volume_spec_stripe(spec))
 		return volume_spec_minimum(spec);
 	units = (least + PLANNER_UNIT - 1) / PLANNER_UNIT;
-	return units * PLANNER_UNIT * (spec->min_splits ? spec->min_splits : 1);
+	units *= spec->min_splits ? spec->min_splits : 1;
+	/* The file system of a device may need more than an extent of it. */
+	if (volume_spec_minimum(spec) > units * PLANNER_UNIT)
+		return volume_spec_minimum(spec);
+	return units * PLANNER_UNIT;
 }
 
 static int compare_sizes(const void *a_, const void *b_)
@@ -88,9 +92,11 @@ static size_t usable_pools(const struct volume_spec *spec,
 	size_t count = 0;
 
 	one.min_splits = 0;
-	/* One of several pools that a stripe is in. */
+	/* One of several pools that a device is in. */
 	if (volume_spec_stripe(spec))
 		(void)strcpy(one.layout, "linear");
+	if (volume_spec_is_device(spec))
+		one.fs_type[0] = '\0';
 	for (size_t i = 0; i < n; i++) {
 		uint64_t size = pools[i].available -
 				pools[i].available % VOLUME_UNIT;

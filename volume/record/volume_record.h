@@ -76,9 +76,9 @@ enum split_state {
 	SPLIT_PLANNED,
 	SPLIT_CREATED,    /* exists, never formatted */
 	SPLIT_FORMATTING, /* mkfs may have begun: run it again */
-	SPLIT_READY,      /* holds the file system fs_uuid */
-	SPLIT_DELETED,    /* extent deleted: the volume is being deleted, or was
-			     half undone */
+	SPLIT_READY,   /* holds the file system fs_uuid, or its part of that */
+	SPLIT_DELETED, /* extent deleted: the volume is being deleted, or was
+			  half undone */
 };
 
 struct volume_split {
@@ -118,7 +118,7 @@ enum attachment_state {
 struct volume_attachment {
 	char node[RECORD_NAME_SIZE];
 	uint64_t epoch; /* 0: never attached, only published */
-	/* "" while PUBLISHED, and for the device of a "linear" volume */
+	/* "" while PUBLISHED, and where only a device is attached */
 	char mount_point[PATH_MAX];
 	enum attachment_state state;
 	bool read_only;
@@ -163,14 +163,19 @@ struct volume_limits {
 struct volume_spec {
 	uint64_t capacity; /* bytes, multiple of 4096 */
 	/*
-	 * A "union" is a mounted tree. Others are devices: "linear" has its
-	 * extents end to end, "stripe" in sets that are striped. A "direct" one
-	 * has one extent. Only a guest mounts the file system on that.
+	 * A "union" merges the file systems of its extents. Others are one
+	 * device: "linear" has its extents end to end, "stripe" in sets that
+	 * are striped. "direct" has one extent.
 	 */
 	char layout[16];
 	unsigned stripe_width; /* extents of a set; 0: no stripe */
 	uint64_t stripe_unit;  /* bytes; 0: no stripe */
-	char fs_type[16];      /* "ext4" or "xfs"; linear, stripe: "" */
+	/*
+	 * "ext4" or "xfs": of each extent of a union, else of the device. "" of
+	 * a bare device, which is linear or stripe. Only a guest mounts the
+	 * file system of direct.
+	 */
+	char fs_type[16];
 	char policy[16];    /* of the union: "pfrd" "mfs"... (docs/union.md) */
 	char transport[16]; /* "auto" or one of initiator/initiator.h */
 	/* Members that a request left open, and that were filled in since. */
@@ -204,10 +209,21 @@ struct volume_spec {
  */
 int volume_spec_check(struct volume_spec *spec, struct error *err);
 /*
- * Tell whether the volume is a block device, without union ("linear", "stripe"
- * or "direct").
+ * Tell whether the extents are one block device, without union ("linear",
+ * "stripe" or "direct"), whatever is on it.
  */
 bool volume_spec_is_device(const struct volume_spec *spec);
+/*
+ * Tell whether the volume is mounted on a node: a union, or the file system of
+ * a device that is no guest's.
+ */
+bool volume_spec_is_tree(const struct volume_spec *spec);
+/*
+ * Count the file systems of @n_splits splits: those of the first splits. The
+ * one of a device is kept with its first split.
+ */
+size_t volume_spec_file_systems(const struct volume_spec *spec,
+				size_t n_splits);
 /* "direct". */
 bool volume_spec_direct(const struct volume_spec *spec);
 /* "stripe". */

@@ -202,15 +202,20 @@ static void volume_scan_split(struct json_scan *scan,
 		json_scan_fail(scan, "extentID", "is missing");
 }
 
-/* Nothing is mounted where it is only published, or is only a device. */
+/*
+ * Nothing is mounted where it is only published, or is only a device. A device
+ * with a file system may be either.
+ */
 static void check_attachment(struct json_scan *scan,
-			     const struct volume_attachment *a, bool linear)
+			     const struct volume_attachment *a,
+			     const struct volume_spec *spec)
 {
-	bool mounted = !linear && a->state != ATTACHMENT_PUBLISHED;
+	const bool here = a->state != ATTACHMENT_PUBLISHED;
 
-	if (mounted && a->mount_point[0] != '/')
+	if (a->mount_point[0] ? a->mount_point[0] != '/'
+			      : here && !volume_spec_is_device(spec))
 		json_scan_fail(scan, "mountPoint", "is not absolute");
-	if (!mounted && a->mount_point[0])
+	if (a->mount_point[0] && !(here && volume_spec_is_tree(spec)))
 		json_scan_fail(scan, "mountPoint",
 			       "of a volume that is not mounted");
 	if (a->state == ATTACHMENT_PUBLISHED && !a->published)
@@ -220,7 +225,7 @@ static void check_attachment(struct json_scan *scan,
 }
 
 static void scan_attachment(struct json_scan *scan, struct json_object *object,
-			    size_t index, bool linear,
+			    size_t index, const struct volume_spec *spec,
 			    struct volume_attachment *a)
 {
 	json_scan_at(scan, "status.attachments[%zu]", index);
@@ -232,13 +237,14 @@ static void scan_attachment(struct json_scan *scan, struct json_object *object,
 		array_size(attachment_names));
 	json_scan_text(scan, object, "mountPoint", a->mount_point,
 		       sizeof(a->mount_point),
-		       !linear && a->state != ATTACHMENT_PUBLISHED);
+		       !volume_spec_is_device(spec) &&
+			       a->state != ATTACHMENT_PUBLISHED);
 	a->read_only = json_scan_flag(scan, object, "readOnly");
 	a->published = json_scan_flag(scan, object, "published");
 	a->shared = json_scan_flag(scan, object, "shared");
 	json_scan_text(scan, object, "note", a->note, sizeof(a->note), false);
 	a->since_s = json_scan_time(scan, object, "since");
-	check_attachment(scan, a, linear);
+	check_attachment(scan, a, spec);
 }
 
 static void scan_reverted(struct json_scan *scan, struct json_object *status,
@@ -303,8 +309,7 @@ static void volume_scan_status(struct json_scan *scan,
 					       &record->n_attachments);
 	for (size_t i = 0; i < record->n_attachments; i++)
 		scan_attachment(scan, json_object_array_get_idx(attachments, i),
-				i, volume_spec_is_device(&record->spec),
-				&record->attachments[i]);
+				i, &record->spec, &record->attachments[i]);
 	record_scan_conditions(scan, status, &record->conditions,
 			       &record->n_conditions);
 }

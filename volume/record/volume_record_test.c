@@ -260,7 +260,7 @@ static void bad_members_are_refused_by_path(void **state)
 		"status.attachments[1].shared");
 	refused("reader", "reader\\u0000", -EINVAL,
 		"status.attachments[1].note");
-	refused("\"layout\":\"union\"", "\"layout\":\"linear\"", -EINVAL,
+	refused("\"layout\":\"union\"", "\"layout\":\"line\"", -EINVAL,
 		"linear");
 	refused("\"fsType\":\"ext4\",", "", -EINVAL, "spec.fsType is missing");
 	refused("\"status\":\"True\"", "\"status\":true", -EINVAL,
@@ -408,9 +408,57 @@ static void a_stripe_has_a_width_and_a_unit(void **state)
 	spec.max_splits = 0;
 	spec.min_splits = 4;
 	assert_int_equal(volume_spec_check(&spec, NULL), -EINVAL);
-	spec.min_splits = 0;
-	strcpy(spec.fs_type, "ext4");
-	assert_int_equal(volume_spec_check(&spec, NULL), -EINVAL);
+}
+
+/* Layouts that are a device hold one file system, or none. */
+static void a_device_has_one_file_system_or_none(void **state)
+{
+	struct volume_record *record = linear_sample();
+	struct volume_spec *spec = &record->spec;
+	struct error err = {0};
+
+	(void)state;
+	assert_string_equal(spec->fs_type, "");
+	assert_false(volume_spec_is_tree(spec));
+	assert_int_equal(volume_spec_file_systems(spec, 3), 0);
+	strcpy(spec->fs_type, "ext4");
+	assert_int_equal(volume_spec_check(spec, NULL), 0);
+	assert_true(volume_spec_is_device(spec) && volume_spec_is_tree(spec));
+	assert_int_equal(volume_spec_file_systems(spec, 3), 1);
+	/* Mounted, or its device alone. */
+	assert_int_equal(decode_again(record, &err), 0);
+	strcpy(record->attachments[0].mount_point, "/mnt");
+	assert_int_equal(decode_again(record, &err), 0);
+	strcpy(record->attachments[0].mount_point, "mnt");
+	assert_int_equal(decode_again(record, &err), -EINVAL);
+	volume_record_free(record);
+}
+
+/* XFS needs its 300 MiB on the whole device, not in each extent. */
+static void a_file_system_needs_its_room_on_the_device(void **state)
+{
+	struct volume_spec spec = {.capacity = 300 * MIB,
+				   .layout = "stripe",
+				   .stripe_width = 4,
+				   .fs_type = "xfs"};
+
+	(void)state;
+	assert_int_equal(volume_spec_check(&spec, NULL), 0);
+	assert_int_equal(volume_spec_split_minimum(&spec), 64 * MIB);
+	assert_int_equal(volume_spec_minimum(&spec), 300 * MIB);
+	spec.capacity = 299 * MIB;
+	assert_int_equal(volume_spec_check(&spec, NULL), -ERANGE);
+	spec.stripe_width = 8;
+	assert_int_equal(volume_spec_minimum(&spec), 512 * MIB);
+	strcpy(spec.layout, "linear");
+	spec.stripe_width = 0;
+	spec.stripe_unit = 0;
+	assert_int_equal(volume_spec_check(&spec, NULL), -ERANGE);
+	spec.capacity = 300 * MIB;
+	assert_int_equal(volume_spec_check(&spec, NULL), 0);
+	assert_int_equal(volume_spec_minimum(&spec), 300 * MIB);
+	strcpy(spec.layout, "union");
+	assert_int_equal(volume_spec_split_minimum(&spec), 300 * MIB);
 }
 
 static void a_direct_volume_of_many_extents_is_refused(void **state)
@@ -418,9 +466,10 @@ static void a_direct_volume_of_many_extents_is_refused(void **state)
 	struct volume_spec spec = {.capacity = GIB, .layout = "linear"};
 
 	(void)state;
-	strcpy(spec.fs_type, "ext4");
-	assert_int_equal(volume_spec_check(&spec, NULL), -EINVAL);
+	strcpy(spec.fs_type, "xfs");
 	strcpy(spec.layout, "direct");
+	assert_int_equal(volume_spec_check(&spec, NULL), -EINVAL);
+	strcpy(spec.fs_type, "ext4");
 	spec.min_splits = 2;
 	assert_int_equal(volume_spec_check(&spec, NULL), -EINVAL);
 	spec.min_splits = 1;
@@ -711,6 +760,8 @@ int main(void)
 		cmocka_unit_test(a_direct_volume_of_many_extents_is_refused),
 		cmocka_unit_test(a_device_of_several_extents_keeps_their_order),
 		cmocka_unit_test(a_stripe_has_a_width_and_a_unit),
+		cmocka_unit_test(a_device_has_one_file_system_or_none),
+		cmocka_unit_test(a_file_system_needs_its_room_on_the_device),
 		cmocka_unit_test(a_grown_extent_is_recorded_with_the_capacity),
 		cmocka_unit_test(
 			a_split_that_is_being_made_is_no_part_of_a_ready_volume),

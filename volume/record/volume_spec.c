@@ -99,9 +99,28 @@ bool volume_spec_is_device(const struct volume_spec *spec)
 	       volume_spec_stripe(spec) || volume_spec_direct(spec);
 }
 
+bool volume_spec_is_tree(const struct volume_spec *spec)
+{
+	return spec->fs_type[0] && !volume_spec_direct(spec);
+}
+
+size_t volume_spec_file_systems(const struct volume_spec *spec, size_t n_splits)
+{
+	if (!volume_spec_is_device(spec))
+		return n_splits;
+	return spec->fs_type[0] && n_splits > 0;
+}
+
 bool volume_spec_stripe(const struct volume_spec *spec)
 {
 	return strcmp(spec->layout, "stripe") == 0;
+}
+
+/* mkfs.xfs refuses less than 300 MiB (xfsprogs 5.19 and later). */
+static uint64_t fs_minimum(const struct volume_spec *spec)
+{
+	return strcmp(spec->fs_type, "xfs") == 0 ? 300 * MIB
+						 : VOLUME_CAPACITY_MIN;
 }
 
 uint64_t volume_spec_unit(const struct volume_spec *spec)
@@ -114,8 +133,10 @@ uint64_t volume_spec_minimum(const struct volume_spec *spec)
 {
 	unsigned splits = volume_spec_stripe(spec) ? spec->stripe_width
 						   : spec->min_splits;
+	uint64_t bytes = volume_spec_split_minimum(spec) *
+			 (splits ? splits : 1);
 
-	return volume_spec_split_minimum(spec) * (splits ? splits : 1);
+	return bytes > fs_minimum(spec) ? bytes : fs_minimum(spec);
 }
 
 bool volume_spec_direct(const struct volume_spec *spec)
@@ -148,8 +169,9 @@ static int words_check(struct volume_spec *spec, struct error *err)
 	int r = word_check("layout", spec->layout, sizeof(spec->layout),
 			   layouts, array_size(layouts), err);
 
-	if (r == 0 &&
-	    (!volume_spec_is_device(spec) || volume_spec_direct(spec)))
+	/* Without a word, linear and stripe are bare devices. */
+	if (r == 0 && (spec->fs_type[0] || !volume_spec_is_device(spec) ||
+		       volume_spec_direct(spec)))
 		r = word_check("file system", spec->fs_type,
 			       sizeof(spec->fs_type), systems,
 			       array_size(systems), err);
@@ -167,11 +189,11 @@ static int words_check(struct volume_spec *spec, struct error *err)
 	return r;
 }
 
-/* mkfs.xfs refuses less than 300 MiB (xfsprogs 5.19 and later). */
+/* The file system of a device lies on all of its extents together. */
 uint64_t volume_spec_split_minimum(const struct volume_spec *spec)
 {
-	return strcmp(spec->fs_type, "xfs") == 0 ? 300 * MIB
-						 : VOLUME_CAPACITY_MIN;
+	return volume_spec_is_device(spec) ? VOLUME_CAPACITY_MIN
+					   : fs_minimum(spec);
 }
 
 static int spec_check_direct(struct volume_spec *spec, struct error *err)
@@ -220,11 +242,6 @@ static int spec_check_device(struct volume_spec *spec, struct error *err)
 {
 	if (volume_spec_direct(spec))
 		return spec_check_direct(spec, err);
-	if (spec->fs_type[0])
-		return error_set(err, EINVAL,
-				 "a %s volume is a block device: it has no "
-				 "file system, but '%.15s' was asked for",
-				 spec->layout, spec->fs_type);
 	return volume_spec_stripe(spec) ? spec_check_stripe(spec, err) : 0;
 }
 
@@ -247,9 +264,8 @@ static int size_check(struct volume_spec *spec, uint64_t least,
 	return 0;
 }
 
-/* The layout's own members, then the size. @least: bytes of a split */
-static int spec_check_size(struct volume_spec *spec, uint64_t least,
-			   struct error *err)
+/* The layout's own members, then the size. */
+static int spec_check_size(struct volume_spec *spec, struct error *err)
 {
 	int r = 0;
 
@@ -265,7 +281,7 @@ static int spec_check_size(struct volume_spec *spec, uint64_t least,
 		return r;
 	return size_check(spec,
 			  volume_spec_stripe(spec) ? volume_spec_minimum(spec)
-						   : least,
+						   : fs_minimum(spec),
 			  err);
 }
 
@@ -279,10 +295,10 @@ int volume_spec_check(struct volume_spec *spec, struct error *err)
 	r = words_check(spec, err);
 	if (r < 0)
 		return r;
-	least = volume_spec_split_minimum(spec);
-	r = spec_check_size(spec, least, err);
+	r = spec_check_size(spec, err);
 	if (r < 0)
 		return r;
+	least = volume_spec_split_minimum(spec);
 	if (spec->min_splits > VOLUME_SPLITS_MAX ||
 	    spec->max_splits > VOLUME_SPLITS_MAX)
 		return error_set(err, ERANGE, "a volume has at most %d splits",
