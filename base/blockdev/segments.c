@@ -110,6 +110,23 @@ static const struct segment *segment_at(const struct segments *s,
 	return &s->items[low];
 }
 
+uint64_t segments_place(const struct segments *s, unsigned part,
+			uint64_t offset, uint64_t *ret_run)
+{
+	const struct segment *segment = s->items;
+	uint64_t unit;
+
+	while (part >= segment->first + segment->width)
+		segment++;
+	if (segment->width == 1) {
+		*ret_run = segment->length - offset;
+		return segment->start + offset;
+	}
+	unit = offset / segment->unit * segment->width + part - segment->first;
+	*ret_run = segment->unit - offset % segment->unit;
+	return segment->start + unit * segment->unit + offset % segment->unit;
+}
+
 static bool next_data(const struct segments *s, struct segment_walk *w,
 		      struct segment_piece *ret)
 {

@@ -62,6 +62,15 @@ struct segments {
 int segments_make(const struct stripe *stripe, const uint64_t *sizes,
 		  size_t n_parts, struct segments *ret, struct error *err);
 
+/*
+ * Find the place of a part's byte in the device.
+ *
+ * @offset   bytes, in the part
+ * @ret_run  bytes from there on that follow one another in part and device
+ */
+uint64_t segments_place(const struct segments *segments, unsigned part,
+			uint64_t offset, uint64_t *ret_run);
+
 /* A run of bytes of one part. */
 struct segment_piece {
 	unsigned part;

@@ -86,6 +86,39 @@ static void units_in_turn(void **state)
 	assert_int_equal(p.offset, 0);
 }
 
+/* The place of a piece is where the walk had it. */
+static void a_byte_of_a_part_has_one_place(void **state)
+{
+	const uint64_t sizes[] = {64 * KIB, 64 * KIB, 64 * KIB,
+				  8 * KIB,  8 * KIB,  8 * KIB};
+	const struct stripe stripes[] = {{3, 4 * KIB}, {0, 0}};
+
+	(void)state;
+	for (size_t i = 0; i < 2; i++) {
+		struct segments s;
+		struct segment_walk w = {.piece_max = 3 * KIB};
+		struct segment_piece p;
+		uint64_t run;
+
+		assert_int_equal(segments_make(&stripes[i], sizes, 6, &s, NULL),
+				 0);
+		w.length = s.size;
+		while (segments_next(&s, &w, &p)) {
+			assert_int_equal(
+				segments_place(&s, p.part, p.offset, &run),
+				p.at);
+			assert_true(run >= p.length);
+			assert_int_equal(segments_place(&s, p.part,
+							p.offset + p.length - 1,
+							&run),
+					 p.at + p.length - 1);
+		}
+		/* A run ends with its unit, or with its part. */
+		(void)segments_place(&s, 3, KIB, &run);
+		assert_int_equal(run, i == 0 ? 3 * KIB : 7 * KIB);
+	}
+}
+
 /* However many units a range without data has, each part gets one piece. */
 static void a_range_without_data_is_few_pieces(void **state)
 {
@@ -318,6 +351,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(parts_end_to_end),
 		cmocka_unit_test(units_in_turn),
+		cmocka_unit_test(a_byte_of_a_part_has_one_place),
 		cmocka_unit_test(a_range_without_data_is_few_pieces),
 		cmocka_unit_test(refuses_what_is_no_device),
 		cmocka_unit_test(agrees_with_a_model),

@@ -329,5 +329,6 @@ int fake_list_ranges(struct rpc_call *call, const ProtobufCMessage *in_,
 			call, (enum fake_ranges)atomic_load(&node->ranges),
 			e.size, err);
 	return send_range(call, e.size, older.content,
-			  e.content - older.content, e.content > older.content);
+			  e.content - older.content,
+			  e.content > older.content && e.content > in->start);
 }

@@ -176,12 +176,13 @@ typedef int (*snapshot_ranges_visit)(void *context, uint64_t size,
 				     size_t count);
 
 /*
- * List the ranges where a snapshot of a volume of one extent has data, or
- * differs from an older one. To go on after an interruption: start at the end
- * of the last range.
+ * List the ranges where a snapshot of a device, or of one extent, has data, or
+ * differs from an older one. The extents of an older one may be fewer: the
+ * volume has grown. To go on after an interruption: start at the end of the
+ * last range.
  *
- * -ENOENT: no such snapshot. -EINVAL: it has several extents, or they are not
- * of the same volume. -ERANGE: start is past its end. -EAGAIN: not READY.
+ * -ENOENT: no such snapshot. -EINVAL: it is of a union of several extents, or
+ * the two are not of the same volume. -ERANGE: start is past its end. -EAGAIN: not READY.
  * -EOPNOTSUPP: its pool does not know.
  */
 int volume_snapshot_ranges(struct volume_context *ctx,
