@@ -271,6 +271,75 @@ test_a_snapshot_of_a_striped_device_is_one_instant() {
 	nothing_left
 }
 
+# A backup takes the changed blocks of a device of several extents, which has
+# grown meanwhile, and puts them over the copy that it has.
+test_changed_blocks_of_a_device_make_the_newer_copy_of_the_older() {
+	local how i
+	# scatter DEVICE SEED MIB: random blocks, some of them over the ends of units
+	scatter() {
+		python3 - "$@" <<-'END'
+			import os, random, sys
+			fd = os.open(sys.argv[1], os.O_WRONLY)
+			random.seed(int(sys.argv[2]))
+			for _ in range(60):
+			    n = random.choice((4096, 12288, 69632, 200704))
+			    at = random.randrange(0, int(sys.argv[3]) * 2**20 - n, 4096)
+			    os.pwrite(fd, random.randbytes(n), at)
+			os.fsync(fd)
+		END
+	}
+	# copy_of SNAPSHOT VOLUME: into SNAPSHOT.img, by a volume of that name
+	copy_of() {
+		t snapshot restore "$1" "$2"
+		v 2 attach "name=$2" 2>/dev/null
+		dd if="$(v 2 device "name=$2")" of="$TEST_DIR/$1.img" bs=1M iflag=direct status=none
+		v 2 detach "name=$2" 2>/dev/null
+		t volume delete "$2"
+	}
+	# put_ranges FROM TO: the ranges on standard input
+	put_ranges() {
+		python3 -c '
+import sys
+a, b = open(sys.argv[1], "rb"), open(sys.argv[2], "r+b")
+total = 0
+for line in sys.stdin:
+    at, n = map(int, line.split())
+    a.seek(at); b.seek(at); b.write(a.read(n)); total += n
+print(total)' "$1" "$2"
+	}
+	volume cb; volume cbr; drop cb1; drop cb2
+	for how in "--layout stripe --stripe-width 3 --stripe-unit 64KiB" \
+		"--layout linear --splits 2"; do
+		# shellcheck disable=SC2086
+		t volume create cb --size 192MiB $how --in-pool cow
+		v 1 attach name=cb 2>/dev/null
+		scatter "$(v 1 device name=cb)" 1 192
+		t snapshot create cb1 cb
+		t volume resize cb --size 390MiB
+		scatter "$(v 1 device name=cb)" 2 384
+		t snapshot create cb2 cb
+		copy_of cb1 cbr
+		copy_of cb2 cbr
+		truncate -r "$TEST_DIR/cb2.img" "$TEST_DIR/cb1.img"
+		! cmp -s "$TEST_DIR/cb1.img" "$TEST_DIR/cb2.img" || fail "nothing has changed"
+		i=$(v 1 ranges name=cb2 from=cb1 | put_ranges "$TEST_DIR/cb2.img" "$TEST_DIR/cb1.img")
+		cmp "$TEST_DIR/cb1.img" "$TEST_DIR/cb2.img"
+		# It is not simply everything.
+		[ "$i" -lt $((160 << 20)) ] || fail "$i bytes have changed"
+		# A first backup: what has data, over zeroes.
+		rm "$TEST_DIR/cb1.img"
+		truncate -r "$TEST_DIR/cb2.img" "$TEST_DIR/cb1.img"
+		v 1 ranges name=cb2 | put_ranges "$TEST_DIR/cb2.img" "$TEST_DIR/cb1.img" >/dev/null
+		cmp "$TEST_DIR/cb1.img" "$TEST_DIR/cb2.img"
+		v 1 detach name=cb 2>/dev/null
+		t snapshot delete cb1
+		t snapshot delete cb2
+		t volume delete cb
+	done
+	pools_empty
+	nothing_left
+}
+
 # A file system on a device of two hosts: snapshots of it while a writer works,
 # mounted beside it with the same UUID, and back in place.
 test_the_file_system_of_a_device_is_snapshot_cloned_and_reverted() {

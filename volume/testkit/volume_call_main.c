@@ -7,7 +7,8 @@
  *
  * Commands: node-add create resize publish unpublish attach device detach
  * delete recover status orphans, snapshot unsnapshot revert clone (name=
- *from=), group ungroup (name= of=...), limit. Keys are the members of the
+ *from=), ranges (name= from= the older one, lines "OFFSET LENGTH"), group
+ *ungroup (name= of=...), limit. Keys are the members of the
  *request structs; kill=N kills this process at the N-th call of the progress
  *callback, pause=N stops it there. Progress is one line a step on standard
  *error; a failure is "ERRNO: TEXT" there and exit 1.
@@ -348,6 +349,26 @@ static int unsnapshot(struct volume_context *ctx, struct arguments *a,
 	return volume_snapshot_delete(ctx, a->name, err);
 }
 
+static int print_ranges(void *context, uint64_t size,
+			const struct snapshot_range *ranges, size_t n)
+{
+	(void)context;
+	(void)size;
+	for (size_t i = 0; i < n; i++)
+		printf("%llu %llu\n", (unsigned long long)ranges[i].offset,
+		       (unsigned long long)ranges[i].length);
+	return 0;
+}
+
+static int ranges(struct volume_context *ctx, struct arguments *a,
+		  struct error *err)
+{
+	const struct snapshot_ranges_request request = {.snapshot = a->name,
+							.older = a->from};
+
+	return volume_snapshot_ranges(ctx, &request, print_ranges, NULL, err);
+}
+
 static int group(struct volume_context *ctx, struct arguments *a,
 		 struct error *err)
 {
@@ -389,7 +410,7 @@ static const struct {
 	{"snapshot", snapshot},   {"unsnapshot", unsnapshot},
 	{"group", group},         {"ungroup", ungroup},
 	{"revert", revert},       {"limit", limit},
-	{"clone", clone_volume},
+	{"clone", clone_volume},  {"ranges", ranges},
 };
 
 static int run(struct arguments *a, char **argv, struct error *err)
