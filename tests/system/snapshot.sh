@@ -324,7 +324,7 @@ print(total)' "$1" "$2"
 		! cmp -s "$TEST_DIR/cb1.img" "$TEST_DIR/cb2.img" || fail "nothing has changed"
 		i=$(v 1 ranges name=cb2 from=cb1 | put_ranges "$TEST_DIR/cb2.img" "$TEST_DIR/cb1.img")
 		cmp "$TEST_DIR/cb1.img" "$TEST_DIR/cb2.img"
-		# It is not simply everything.
+		# The changed blocks are not simply all of them.
 		[ "$i" -lt $((160 << 20)) ] || fail "$i bytes have changed"
 		# A first backup: what has data, over zeroes.
 		rm "$TEST_DIR/cb1.img"
