@@ -18,8 +18,9 @@
 #include "base/process_fd.h"
 #include "blockd/local/loopdev_users.h"
 
-#define TRIES    20u
-#define TRY_USEC 100000u
+#define TRIES     20u
+#define TRY_USEC  100000u
+#define SYSFS_MAX 4096 /* bytes that fstat(2) says of any attribute */
 
 struct others {
 	const char *path; /* without links in it */
@@ -105,9 +106,15 @@ static int mounted(void *context, const struct mount_ns *space)
 
 static bool of_holder(struct others *others, int dirfd, const char *name)
 {
-	(void)dirfd;
+	auto_free char *mapper = NULL;
+	char path[NAME_MAX + 16];
+	size_t length;
+
+	(void)snprintf(path, sizeof(path), "%s/dm/name", name);
+	if (file_read(dirfd, path, SYSFS_MAX, &mapper, &length, NULL) == 0)
+		mapper[strcspn(mapper, "\n")] = '\0';
 	(void)snprintf(others->text, RAW_MEDIUM_USERS_MAX, "held by %.64s",
-		       name);
+		       mapper ?: name);
 	return true;
 }
 
@@ -135,7 +142,7 @@ static bool of_part(struct others *others, int dirfd, const char *name)
 	if (faccessat(dirfd, path, F_OK, 0) < 0)
 		return false;
 	(void)snprintf(path, sizeof(path), "%s/dev", name);
-	if (file_read(dirfd, path, 64, &text, &length, NULL) < 0 ||
+	if (file_read(dirfd, path, SYSFS_MAX, &text, &length, NULL) < 0 ||
 	    sscanf(text, "%u:%u", &major_number, &minor_number) != 2)
 		return false;
 	part.device = makedev(major_number, minor_number);
