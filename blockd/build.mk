@@ -16,7 +16,7 @@ BLOCKD_STORE := blockd/pool/record_text.c blockd/pool/extent_record.c blockd/poo
   blockd/node/node_health.c blockd/node/pool_try.c blockd/dir/pool_dir_try.c \
   blockd/raw/dev/raw_users.c blockd/raw/dev/raw_dev.c blockd/raw/dev/raw_io.c blockd/raw/dev/raw_fill.c blockd/raw/dev/raw_partial.c \
   blockd/raw/dev/raw_zero.c blockd/raw/pool_raw.c blockd/raw/pool_raw_format.c \
-  blockd/raw/pool_raw_objects.c blockd/raw/pool_raw_load.c blockd/raw/raw_medium_open.c blockd/raw/raw_medium_users.c blockd/node/pool_at.c \
+  blockd/raw/pool_raw_objects.c blockd/raw/pool_raw_load.c blockd/raw/raw_medium_open.c blockd/raw/disk_lock.c blockd/raw/raw_medium_users.c blockd/node/pool_at.c \
   blockd/local/loopdev_users.c blockd/local/local_ask.c blockd/local/local_answer.c \
   blockd/local/local_top.c
 
@@ -31,7 +31,7 @@ $(eval $(call program,blockd,\
   blockd/api/main.c blockd/api/config.c blockd/api/service.c blockd/api/service_reply.c \
   blockd/api/service_snapshot.c blockd/api/service_stats.c blockd/api/metrics.c \
   blockd/api/metrics_connections.c blockd/api/metrics_stats.c \
-  blockd/export/exports.c blockd/export/export_scsi.c blockd/node/low_space.c,blockd target rpc proto))
+  blockd/export/exports.c blockd/export/exports_direct.c blockd/export/export_scsi.c blockd/node/low_space.c,blockd target rpc proto))
 
 $(eval $(call program,trib-loop,\
   blockd/local/local_ask_main.c blockd/local/local_answer.c,base))

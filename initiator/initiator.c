@@ -136,6 +136,7 @@ static void describe(const struct record *r, struct initiator_device *ret)
 	memcpy(ret->transport, r->transport, sizeof(ret->transport));
 	memcpy(ret->under, r->device, sizeof(r->device));
 	memcpy(ret->device, r->top[0] ? r->top : r->device, sizeof(r->top));
+	top_device_uuid(r, ret->mapper_uuid, sizeof(ret->mapper_uuid));
 	(void)snprintf(ret->why, sizeof(ret->why), "%s", r->why);
 	if (r->local_path[0])
 		(void)snprintf(ret->source, sizeof(ret->source), "%.255s",
@@ -495,8 +496,7 @@ int initiator_attach(const struct initiator_request *q,
 		r = make(&a, q, t, why, err);
 	if (r < 0)
 		return error_prefix(err, "attach %s: ", q->id);
-	(void)examine(&a, &device);
-	*ret = device;
+	(void)examine(&a, ret);
 	return 0;
 }
 

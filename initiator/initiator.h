@@ -80,6 +80,7 @@ struct initiator_device {
 	char id[INITIATOR_TEXT_MAX];
 	char transport[16];              /* the one that was taken */
 	char device[INITIATOR_TEXT_MAX]; /* "/dev/mapper/trib-…" */
+	char mapper_uuid[64];            /* of that one; "": no mapper device */
 	/* Its transport's: "/dev/loop3". The same where there is no other. */
 	char under[INITIATOR_TEXT_MAX];
 	char why[INITIATOR_TEXT_MAX];    /* why auto took that */

@@ -31,7 +31,7 @@ $(eval $(call library,volume,\
   volume/snapshot/group_complete.c volume/op/extent_inventory.c volume/flow/flow_recover.c volume/op/extent_labels.c \
   volume/snapshot/flow_revert.c volume/snapshot/clone_source.c volume/flow/limits.c \
   volume/mount/attach_reserve.c \
-  volume/flow/flow_publish.c volume/record/mount_options.c volume/mount/split_attach.c volume/mount/split_device.c volume/mount/split_format.c \
+  volume/flow/flow_publish.c volume/record/mount_options.c volume/mount/split_attach.c volume/mount/split_device.c volume/mount/split_direct.c volume/mount/split_format.c \
   volume/op/split_foreach.c volume/mount/split_check.c volume/op/split_withdraw.c volume/node/node_answer.c volume/node/node_client.c \
   volume/node/node_client_copies.c volume/node/node_client_extents.c volume/op/condition_writer.c \
   volume/flow/health_check.c \

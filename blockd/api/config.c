@@ -41,6 +41,10 @@ static const struct option_row rows[] = {
 	{"direct-io", 0, OPTION_FLAG, offsetof(struct config, direct_io), NULL,
 	 "read and write extents past the page cache (blocks of 4 KiB)", "no",
 	 0, 0},
+	{"direct", 0, OPTION_FLAG, offsetof(struct config, direct), NULL,
+	 "let attachments of this node pass by blockd where they can, "
+	 "straight to the disk of a raw pool (needs device mapper)",
+	 "no", 0, 0},
 	{"listen", 'l', OPTION_LIST, offsetof(struct config, listen), "ADDRESS",
 	 "serve NBD at tcp:HOST:PORT or unix:PATH", "tcp:0.0.0.0:10809", 0, 0},
 	{"listen-iscsi", 0, OPTION_LIST, offsetof(struct config, listen_iscsi),

@@ -43,6 +43,7 @@ struct config {
 	uint64_t overcommit_percent;
 	uint64_t floor; /* bytes; 0: by the medium */
 	bool direct_io;
+	bool direct; /* runs: blockd/direct/ */
 	uint64_t loops;
 	uint64_t max_connections;
 	uint64_t peer_timeout;      /* seconds */

@@ -23,6 +23,7 @@
 #include "blockd/api/config.h"
 #include "blockd/api/metrics.h"
 #include "blockd/api/service.h"
+#include "blockd/direct/direct_mapper.h"
 #include "blockd/export/exports.h"
 #include "blockd/node/low_space.h"
 #include "blockd/node/node.h"
@@ -50,7 +51,8 @@ struct daemon {
 	size_t n_iscsi_addresses;
 	char *reservations; /* directory, owned */
 	struct export_scsi_options scsi;
-	struct low_space *low_space; /* NULL: nobody is told */
+	struct direct_mapper *direct; /* NULL: there is no device mapper */
+	struct low_space *low_space;  /* NULL: nobody is told */
 	struct chap_secrets discovery;
 };
 
@@ -340,6 +342,29 @@ static int start_control(struct daemon *d, struct error *err)
 	return r;
 }
 
+/*
+ * Before the first pool: what an earlier blockd left is taken over with it,
+ * also without the option.
+ */
+static int start_direct(struct daemon *d, struct error *err)
+{
+	auto_free char *notes = NULL;
+	struct error why;
+	int r = mapper_probe(&mapper_kernel, &why);
+
+	if (r < 0 && d->config->direct)
+		log_warning("no direct runs: %s", error_text(&why));
+	if (r < 0)
+		return 0;
+	if (asprintf(&notes, "%s/direct", d->config->run_dir) < 0)
+		return error_set(err, ENOMEM, "out of memory");
+	r = direct_mapper_new(&mapper_kernel, notes, d->config->direct,
+			      &d->direct, err);
+	if (r == 0)
+		direct_system_set(direct_mapper_system(d->direct));
+	return r;
+}
+
 static int daemon_start(struct daemon *d, struct error *err)
 {
 	struct node_options options = {
@@ -348,6 +373,8 @@ static int daemon_start(struct daemon *d, struct error *err)
 	};
 	int r = dir_make(d->config->run_dir, 0700, err);
 
+	if (r == 0)
+		r = start_direct(d, err);
 	if (r == 0)
 		r = node_new(&options, &d->node, err);
 	if (r == 0)
@@ -388,6 +415,7 @@ static void stop(struct daemon *d)
 	target_free(d->target);
 	exports_free(d->exports);
 	node_free(d->node);
+	direct_mapper_free(d->direct);
 	for (size_t i = 0; i < d->n_nbd_addresses; i++)
 		free(d->nbd_addresses[i]);
 	free(d->nbd_addresses);

@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/size.h"
 #include "blockd/api/service_internal.h"
+#include "blockd/export/exports_direct.h"
 
 /* ---- node and pools ---- */
 
@@ -275,6 +276,38 @@ static int remove_export(struct rpc_call *call, const ProtobufCMessage *in,
 		     : service_reply_extent(call, extent, out, err);
 }
 
+static int attach_direct(struct rpc_call *call, const ProtobufCMessage *in,
+			 ProtobufCMessage *out, struct error *err)
+{
+	const Tributary__V1__AttachDirectRequest *request =
+		(const Tributary__V1__AttachDirectRequest *)in;
+	const struct service *service = rpc_context(call);
+	auto_extent struct extent *extent = NULL;
+	int r = extent_find(service->node, request->name, &extent, err);
+
+	if (r == 0)
+		r = exports_direct_attach(extent, request->epoch,
+					  request->grant, request->device, err);
+	return r < 0 ? service_translate(r, err)
+		     : service_reply_extent(call, extent, out, err);
+}
+
+static int detach_direct(struct rpc_call *call, const ProtobufCMessage *in,
+			 ProtobufCMessage *out, struct error *err)
+{
+	const Tributary__V1__DetachDirectRequest *request =
+		(const Tributary__V1__DetachDirectRequest *)in;
+	const struct service *service = rpc_context(call);
+	auto_extent struct extent *extent = NULL;
+	int r = extent_find(service->node, request->name, &extent, err);
+
+	if (r == 0)
+		r = exports_direct_detach(extent, request->epoch,
+					  request->grant, err);
+	return r < 0 ? service_translate(r, err)
+		     : service_reply_extent(call, extent, out, err);
+}
+
 #define ROW(name, in, out, handler, streams)                                  \
 	{                                                                     \
 		"/tributary.v1.Blockd/" name,                                 \
@@ -297,6 +330,8 @@ const struct rpc_method service_methods[] = {
 	METHOD("DeleteExtent", delete_extent_request, empty, delete_extent),
 	METHOD("SetExport", set_export_request, extent, set_export),
 	METHOD("RemoveExport", remove_export_request, extent, remove_export),
+	METHOD("AttachDirect", attach_direct_request, extent, attach_direct),
+	METHOD("DetachDirect", detach_direct_request, extent, detach_direct),
 	METHOD("GetExportStats", get_export_stats_request, export_stats,
 	       service_get_export_stats),
 	METHOD("HoldWrites", hold_writes_request, empty, service_hold_writes),

@@ -3,8 +3,10 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/sysmacros.h>
 
 #include "base/cleanup.h"
 #include "base/log.h"
@@ -197,6 +199,53 @@ static void fill_record(struct rpc_call *call, const struct pool_record *pool,
 		out->export = fill_export(call, pool, record);
 }
 
+/* Counters of a block device; Documentation/block/stat.rst. */
+static void fill_counters(dev_t device, Tributary__V1__Direct *out)
+{
+	unsigned long long n[17] = {0};
+	char path[64];
+	FILE *file;
+
+	(void)snprintf(path, sizeof(path), "/sys/dev/block/%u:%u/stat",
+		       major(device), minor(device));
+	file = fopen(path, "re");
+	for (size_t i = 0; file && i < array_size(n); i++)
+		if (fscanf(file, "%llu", &n[i]) != 1)
+			break;
+	if (file)
+		(void)fclose(file); /* was only read */
+	out->reads = n[0];
+	out->read_bytes = n[2] * 512;
+	out->writes = n[4];
+	out->written_bytes = n[6] * 512;
+	out->discards = n[11];
+	out->flushes = n[15];
+}
+
+/* NULL: it has no such device. */
+static Tributary__V1__Direct *fill_direct(struct rpc_call *call,
+					  struct extent *extent)
+{
+	struct pool *pool = extent->pool->pool;
+	struct pool_direct direct = {.runs = 0};
+	struct mapper_device device;
+	Tributary__V1__Direct *out;
+
+	if (!pool->ops->direct_count ||
+	    pool->ops->direct_count(pool, extent->record.name, &direct, NULL) <
+		    0 ||
+	    !direct.device[0])
+		return NULL;
+	out = rpc_alloc(call, sizeof(*out));
+	tributary__v1__direct__init(out);
+	out->device = rpc_strdup(call, direct.device);
+	out->bytes = direct.bytes;
+	out->runs = direct.runs;
+	if (mapper_get(&mapper_kernel, direct.device, &device, NULL) == 0)
+		fill_counters(device.device, out);
+	return out;
+}
+
 /* What only the pool knows. The extent is in the table, so its pool is. */
 static void fill_place(struct rpc_call *call, struct extent *extent,
 		       const struct loopdev_users *users,
@@ -218,6 +267,7 @@ static void fill_place(struct rpc_call *call, struct extent *extent,
 		out->pool_message = rpc_strdup(call, why);
 	}
 	out->reserved = extent_reserved(extent);
+	out->direct = fill_direct(call, extent);
 	out->pool = rpc_strdup(call, pool->record.name);
 	out->path = rpc_strdup(call, path ? path : "");
 	out->incarnation = rpc_strdup(

@@ -134,9 +134,11 @@ int extent_set_limits(struct extent *extent, const struct extent_limits *limits,
 		r = extent_begin(extent, err);
 	if (r < 0)
 		return r;
-	if (extent_record_copy(&record, &extent->record) < 0) {
+	if (limits->iops || limits->bytes_per_second)
+		r = extent_direct_end(extent, err);
+	if (r == 0 && extent_record_copy(&record, &extent->record) < 0)
 		r = error_set(err, ENOMEM, "out of memory");
-	} else {
+	if (r == 0) {
 		record.limits = *limits;
 		r = extent_save(extent, &record, err);
 	}

@@ -2,6 +2,7 @@
 #include "blockd/direct/direct.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -200,12 +201,25 @@ static int hold_take(struct direct *direct, uint32_t object)
 	return left;
 }
 
+/* A program that is not blockd may have let its requests go on. */
+static bool stayed_frozen(const struct direct_extent *extent)
+{
+	struct direct_found found = {0};
+	struct error err;
+	bool stayed = extent->device->ops->look(extent->device, &found, &err) ==
+			      0 &&
+		      found.suspended;
+
+	direct_runs_done(&found.live);
+	return stayed;
+}
+
 int direct_release(struct direct *direct, uint32_t object)
 {
 	struct direct_extent *extent = NULL;
 	struct error err;
 	bool tell = false;
-	int left = hold_take(direct, object);
+	int r = 0, left = hold_take(direct, object);
 
 	if (left == 0)
 		extent = extent_take(direct, object);
@@ -213,6 +227,8 @@ int direct_release(struct direct *direct, uint32_t object)
 		return left < 0 ? left : 0;
 	/* Unless another one has come in between. */
 	if (!direct_is_held(direct, object)) {
+		if (extent->frozen && !stayed_frozen(extent))
+			r = -ESTALE;
 		extent->frozen = false;
 		tell = extent->suspended &&
 		       direct_extent_resume(direct, extent, &err) < 0;
@@ -223,7 +239,7 @@ int direct_release(struct direct *direct, uint32_t object)
 			    direct->name, error_text(&err));
 	extent_changed(direct, extent, 1);
 	extent_give(direct, extent);
-	return 0;
+	return r;
 }
 
 int direct_hold(struct direct *direct, uint32_t object, unsigned flags,
@@ -282,6 +298,10 @@ struct direct_counts direct_count(struct direct *direct, uint32_t object)
 		counts.runs = extent->live.n;
 		counts.clusters = direct_runs_clusters(&extent->live);
 	}
+	if (extent && !extent->gone && extent->device->uuid) {
+		(void)snprintf(counts.device, sizeof(counts.device), "%s",
+			       extent->device->uuid);
+	}
 	raw_store_unlock(direct->store);
 	return counts;
 }
@@ -302,8 +322,7 @@ static int extent_add(struct direct *direct, struct direct_extent *extent,
 		      struct error *err)
 {
 	const struct raw_state *state = raw_store_lock(direct->store);
-	const struct raw_object *object = raw_state_object(state,
-							   extent->object);
+	struct raw_object *object = raw_state_object(state, extent->object);
 	int r = 0;
 
 	if (!object)
@@ -323,6 +342,7 @@ static int extent_add(struct direct *direct, struct direct_extent *extent,
 		(void)pthread_mutex_lock(&direct->lock);
 		LIST_INSERT_HEAD(&direct->extents, extent, in_direct);
 		(void)pthread_mutex_unlock(&direct->lock);
+		object->map.whole = true;
 	}
 	raw_store_unlock(direct->store);
 	return r;
@@ -330,7 +350,11 @@ static int extent_add(struct direct *direct, struct direct_extent *extent,
 
 static void extent_remove(struct direct *direct, struct direct_extent *extent)
 {
-	(void)raw_store_lock(direct->store);
+	const struct raw_state *state = raw_store_lock(direct->store);
+	struct raw_object *object = raw_state_object(state, extent->object);
+
+	if (object)
+		object->map.whole = false;
 	(void)pthread_mutex_lock(&direct->lock);
 	LIST_REMOVE(extent, in_direct);
 	(void)pthread_cond_broadcast(&direct->turn);
@@ -365,6 +389,8 @@ int direct_reject(struct direct_device *device, struct error *err)
 		r = device->ops->suspend(device, 0, err);
 	if (r == 0)
 		r = device->ops->resume(device, err);
+	if (r == 0 || r == -ENODEV)
+		r = device->ops->forget(device, err);
 	device->ops->close(device);
 	return r;
 }
@@ -403,14 +429,21 @@ int direct_attach(struct direct *direct, uint32_t object,
 	return 0;
 }
 
-int direct_detach(struct direct *direct, uint32_t object, struct error *err)
+int direct_detach(struct direct *direct, uint32_t object, bool frozen,
+		  struct error *err)
 {
 	struct direct_extent *extent = extent_take(direct, object);
 	int r;
 
 	if (!extent)
 		return 0;
-	r = direct_extent_withdraw(direct, extent, false, 0, err);
+	if (extent->frozen && !frozen)
+		r = error_set(err, EAGAIN,
+			      "a snapshot is being taken of it; repeat this");
+	else
+		r = direct_extent_withdraw(direct, extent, false, 0, err);
+	if (r == 0)
+		r = extent->device->ops->forget(extent->device, err);
 	if (r < 0)
 		extent_give(direct, extent);
 	else

@@ -68,14 +68,19 @@ void direct_free(struct direct *direct);
  */
 int direct_attach(struct direct *direct, uint32_t object,
 		  struct direct_device *device, struct error *err);
-/* Give a device of an extent that is not there a table without runs; takes it.
+/*
+ * Give a device that is to have no runs a table without, and forget it; takes
+ * it.
  */
 int direct_reject(struct direct_device *device, struct error *err);
 /*
- * Give a device up, with a table without runs. Without one: 0. On failure it
- * is as before.
+ * Give a device up, with a table without runs, and forget it. Without one: 0.
+ * On failure it is as before.
+ *
+ * @frozen  also one that a hold has suspended; else that is -EAGAIN
  */
-int direct_detach(struct direct *direct, uint32_t object, struct error *err);
+int direct_detach(struct direct *direct, uint32_t object, bool frozen,
+		  struct error *err);
 
 /*
  * Have no run of an object in a table, until direct_release(). Objects without
@@ -89,7 +94,10 @@ int direct_detach(struct direct *direct, uint32_t object, struct error *err);
  */
 int direct_hold(struct direct *direct, uint32_t object, unsigned flags,
 		struct error *err);
-/* -ESTALE: there is no such hold, as the pool was opened anew since. */
+/*
+ * -ESTALE: there is no such hold, as the pool was opened anew since; or the
+ * device did not stay suspended.
+ */
 int direct_release(struct direct *direct, uint32_t object);
 
 /* Add and take away runs now, as the map has them. No device, or held: 0. */
@@ -99,6 +107,7 @@ int direct_refresh(struct direct *direct, uint32_t object, struct error *err);
 bool direct_has(struct direct *direct, uint32_t object);
 
 struct direct_counts {
+	char device[128]; /* its UUID; "": it has none, or that is gone */
 	uint64_t runs, clusters; /* in tables in use */
 	uint64_t loads;          /* of tables, since the pool was opened */
 	uint64_t refused;        /* changes */

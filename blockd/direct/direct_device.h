@@ -30,6 +30,10 @@ enum direct_suspend {
 	DIRECT_FREEZE = 1 << 0, /* first the file system that is on it */
 };
 
+/*
+ * load: -ENODEV: the device is not there any more, or was fenced. So no table
+ * of it has runs, and it never gets one again.
+ */
 struct direct_device_ops {
 	/* Load a table, for the next resume. It replaces one that waits. */
 	int (*load)(struct direct_device *device,
@@ -50,6 +54,8 @@ struct direct_device_ops {
 	/* @ret: the caller's, to be emptied by direct_runs_done(). */
 	int (*look)(struct direct_device *device, struct direct_found *ret,
 		    struct error *err);
+	/* After it has been given up: the next blockd does not find it. */
+	int (*forget)(struct direct_device *device, struct error *err);
 	/* Free what is in memory; the device stays as it is. */
 	void (*close)(struct direct_device *device);
 };
@@ -57,6 +63,8 @@ struct direct_device_ops {
 struct direct_device {
 	const struct direct_device_ops *ops;
 	uint64_t clusters; /* whole ones of the extent that it covers */
+	uint64_t epoch;    /* of the export that it was attached at */
+	const char *uuid; /* of device mapper, owned by it; NULL: it has none */
 };
 
 /* The medium of a pool, as tables have it. */
@@ -70,6 +78,11 @@ struct direct_medium {
 /* Device mapper, or what stands in for it in tests. */
 struct direct_system {
 	/*
+	 * Devices get runs. Without it those that an earlier blockd left get a
+	 * table without.
+	 */
+	bool enabled;
+	/*
 	 * Tell of each device that has or may have direct access to the medium
 	 * of a pool, with the id of its extent. @visit takes the device. An
 	 * error: they can't be known, so no map may be changed.
@@ -79,6 +92,19 @@ struct direct_system {
 		    void (*visit)(void *context, const char *extent_id,
 				  struct direct_device *device),
 		    void *context, struct error *err);
+	/*
+	 * Optional. Open a device for direct_attach(), so that each() tells of
+	 * it from now on. It has to lie on one device from its beginning to its
+	 * end, which becomes the slow device.
+	 *
+	 * @uuid  of device mapper
+	 *
+	 * -EINVAL: no device of ours, or it does not lie so; -ENOENT.
+	 */
+	int (*open)(struct direct_system *system,
+		    const struct direct_medium *medium, const char *uuid,
+		    const char *extent_id, uint64_t epoch,
+		    struct direct_device **ret, struct error *err);
 };
 
 /* Set before the first pool is opened; NULL, as at the start: there is none. */

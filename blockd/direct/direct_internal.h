@@ -24,6 +24,7 @@ struct direct_extent {
 	bool next_waits; /* for a resume: @next was loaded */
 	bool suspended;
 	bool unknown; /* its table in use is not @live: taken over so */
+	bool gone;    /* the device: no table has runs */
 	bool failed;  /* the last refresh; the log has it */
 	/* Guarded by the lock. */
 	bool busy;

@@ -4,8 +4,10 @@
 #include "blockd/direct/direct_internal.h"
 
 #define RETRY_NS (UINT64_C(1) * 1000 * 1000 * 1000)
-/* Loading tables takes at most one part in so many of the time. */
+/* Loading tables takes at most one part in so many of the time... */
 #define PAUSES 20u
+/* ...but for a machine that is so busy that it would be much later. */
+#define PAUSE_MAX_NS (UINT64_C(10) * 1000 * 1000 * 1000)
 
 /* Lock held. The extent that is due, or when one is; 0: none. */
 static struct direct_extent *find_due(const struct direct *direct, uint64_t now,
@@ -44,6 +46,8 @@ static void load_one(struct direct *direct, struct direct_extent *extent)
 	end = direct_now_ns();
 	(void)pthread_mutex_lock(&direct->lock);
 	extent->pause_ns = end + PAUSES * (end - begin);
+	if (extent->pause_ns > end + PAUSE_MAX_NS)
+		extent->pause_ns = end + PAUSE_MAX_NS;
 	if (r < 0)
 		extent->pause_ns = end + RETRY_NS;
 	/* A device that can't be resumed is tried again, whatever changes. */

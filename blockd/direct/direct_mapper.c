@@ -24,6 +24,7 @@ struct direct_mapper {
 
 struct mapped {
 	struct direct_device device;
+	struct direct_mapper *system; /* borrowed */
 	struct mapper *mapper;
 	struct direct_medium medium;
 	char uuid[MAPPER_NAME_MAX];
@@ -35,6 +36,7 @@ struct mapped {
 /* What a note says. */
 struct note {
 	char pool_id[UUID_TEXT_SIZE], extent_id[UUID_TEXT_SIZE];
+	uint64_t epoch;
 	dev_t slow;
 	uint64_t size; /* bytes */
 	bool read_only;
@@ -140,20 +142,41 @@ static struct mapped *mapped_of(struct direct_device *device)
 	return container_of(device, struct mapped, device);
 }
 
+/* -ENODEV: the device went, or its user was cut off. */
+static int check_there(const struct mapped *mapped, struct error *err)
+{
+	auto_cleanup(mapper_table_done) struct mapper_table table = {
+		.count = 0};
+	int r = mapper_read(mapped->mapper, mapped->uuid, false, &table, err);
+
+	if (r == -ENOENT)
+		return error_set(err, ENODEV, "there is no device %s any more",
+				 mapped->uuid);
+	if (r == 0 && mapper_table_is_error(&table))
+		return error_set(err, ENODEV, "device %s is fenced",
+				 mapped->uuid);
+	return r;
+}
+
 static int mapped_load(struct direct_device *device,
 		       const struct direct_runs *runs, struct error *err)
 {
 	const struct mapped *mapped = mapped_of(device);
 	auto_cleanup(mapper_table_done) struct mapper_table table = {
 		.count = 0};
-	int r = direct_mapper_encode(&mapped->medium, mapped->slow,
-				     mapped->size, runs, &table);
+	int r = check_there(mapped, err);
 
+	if (r < 0)
+		return r;
+	r = direct_mapper_encode(&mapped->medium, mapped->slow, mapped->size,
+				 runs, &table);
 	if (r < 0)
 		return error_set(err, -r, "make a table of %zu runs: %s",
 				 runs->n, strerror(-r));
-	return mapper_load(mapped->mapper, mapped->uuid, &table, mapped->flags,
-			   MAPPER_LIMIT_MS, err);
+	r = mapper_load(mapped->mapper, mapped->uuid, &table, mapped->flags,
+			MAPPER_LIMIT_MS, err);
+	/* A device below is missing: the table in use stays. */
+	return r == -ENODEV ? -ENXIO : r;
 }
 
 static int mapped_clear(struct direct_device *device, struct error *err)
@@ -205,6 +228,37 @@ static int mapped_look(struct direct_device *device, struct direct_found *ret,
 	return r == -EBADMSG ? 0 : r;
 }
 
+static bool is_ours(const char *uuid)
+{
+	return strncmp(uuid, MAPPER_UUID_PREFIX, strlen(MAPPER_UUID_PREFIX)) ==
+		       0 &&
+	       strncmp(uuid, DIRECT_LOCK_PREFIX, strlen(DIRECT_LOCK_PREFIX)) !=
+		       0 &&
+	       strlen(uuid) < MAPPER_NAME_MAX && !strchr(uuid, '/');
+}
+
+static int notes_open(const struct direct_mapper *system, int *ret,
+		      struct error *err)
+{
+	int fd = open(system->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	if (fd < 0)
+		return error_set(err, errno, "open '%s': %s", system->folder,
+				 strerror(errno));
+	*ret = fd;
+	return 0;
+}
+
+static int mapped_forget(struct direct_device *device, struct error *err)
+{
+	const struct mapped *mapped = mapped_of(device);
+	auto_close int fd = -1;
+
+	if (notes_open(mapped->system, &fd, err) < 0)
+		return 0; /* there is none */
+	return file_remove(fd, mapped->uuid, err);
+}
+
 static void mapped_close(struct direct_device *device)
 {
 	free(mapped_of(device));
@@ -216,6 +270,7 @@ static const struct direct_device_ops mapped_ops = {
 	.suspend = mapped_suspend,
 	.resume = mapped_resume,
 	.look = mapped_look,
+	.forget = mapped_forget,
 	.close = mapped_close,
 };
 
@@ -233,35 +288,19 @@ static struct direct_device *mapped_new(struct direct_mapper *system,
 	}
 	mapped->device.ops = &mapped_ops;
 	mapped->device.clusters = note->size >> medium->shift;
+	mapped->device.epoch = note->epoch;
+	mapped->system = system;
 	mapped->mapper = system->mapper;
 	mapped->medium = *medium;
 	mapped->slow = note->slow;
 	mapped->size = note->size;
 	mapped->flags = note->read_only ? MAPPER_READ_ONLY : 0;
 	(void)snprintf(mapped->uuid, sizeof(mapped->uuid), "%s", uuid);
+	mapped->device.uuid = mapped->uuid;
 	return &mapped->device;
 }
 
 /* ---- notes ---- */
-
-static bool is_ours(const char *uuid)
-{
-	return strncmp(uuid, MAPPER_UUID_PREFIX, strlen(MAPPER_UUID_PREFIX)) ==
-		       0 &&
-	       strlen(uuid) < MAPPER_NAME_MAX && !strchr(uuid, '/');
-}
-
-static int notes_open(const struct direct_mapper *system, int *ret,
-		      struct error *err)
-{
-	int fd = open(system->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-
-	if (fd < 0)
-		return error_set(err, errno, "open '%s': %s", system->folder,
-				 strerror(errno));
-	*ret = fd;
-	return 0;
-}
 
 static int mapper_note_write(struct direct_mapper *system, const char *uuid,
 			     const struct note *note, struct error *err)
@@ -274,8 +313,9 @@ static int mapper_note_write(struct direct_mapper *system, const char *uuid,
 		r = notes_open(system, &fd, err);
 	if (r < 0)
 		return r;
-	(void)snprintf(text, sizeof(text), "%s %s %u:%u %llu %s\n",
-		       note->pool_id, note->extent_id, major(note->slow),
+	(void)snprintf(text, sizeof(text), "%s %s %llu %u:%u %llu %s\n",
+		       note->pool_id, note->extent_id,
+		       (unsigned long long)note->epoch, major(note->slow),
 		       minor(note->slow), (unsigned long long)note->size,
 		       note->read_only ? "ro" : "rw");
 	return file_replace(fd, uuid, text, strlen(text), 0600, err);
@@ -285,7 +325,7 @@ static int note_read(int folder, const char *uuid, struct note *ret,
 		     struct error *err)
 {
 	auto_free char *text = NULL;
-	unsigned long long size;
+	unsigned long long epoch, size;
 	unsigned slow[2];
 	size_t length;
 	char how[3];
@@ -293,10 +333,11 @@ static int note_read(int folder, const char *uuid, struct note *ret,
 
 	if (r < 0)
 		return r;
-	if (sscanf(text, "%36s %36s %u:%u %llu %2s", ret->pool_id,
-		   ret->extent_id, &slow[0], &slow[1], &size, how) != 6)
+	if (sscanf(text, "%36s %36s %llu %u:%u %llu %2s", ret->pool_id,
+		   ret->extent_id, &epoch, &slow[0], &slow[1], &size, how) != 7)
 		return error_set(err, EBADMSG, "the note of '%s' is damaged",
 				 uuid);
+	ret->epoch = epoch;
 	ret->slow = makedev(slow[0], slow[1]);
 	ret->size = size;
 	ret->read_only = strcmp(how, "ro") == 0;
@@ -308,7 +349,8 @@ int direct_mapper_open(struct direct_mapper *system,
 		       const struct direct_mapper_device *which,
 		       struct direct_device **ret, struct error *err)
 {
-	struct note note = {.slow = which->slow,
+	struct note note = {.epoch = which->epoch,
+			    .slow = which->slow,
 			    .size = which->size,
 			    .read_only = which->read_only};
 	struct mapper_device found;
@@ -330,14 +372,46 @@ int direct_mapper_open(struct direct_mapper *system,
 	return *ret ? 0 : -ENOMEM;
 }
 
-int direct_mapper_forget(struct direct_mapper *system, const char *uuid,
-			 struct error *err)
+/* A table that is all of one device, from its beginning on. */
+static bool lies_on_one(const struct mapper_table *table)
 {
-	auto_close int fd = -1;
+	return table->count == 1 && table->segments[0].kind == MAPPER_LINEAR &&
+	       table->segments[0].place.offset == 0;
+}
 
-	if (!is_ours(uuid) || notes_open(system, &fd, err) < 0)
-		return 0; /* there is none */
-	return file_remove(fd, uuid, err);
+static int mapper_open(struct direct_system *of,
+		       const struct direct_medium *medium, const char *uuid,
+		       const char *extent_id, uint64_t epoch,
+		       struct direct_device **ret, struct error *err)
+{
+	struct direct_mapper *system = container_of(of, struct direct_mapper,
+						    system);
+	auto_cleanup(mapper_table_done) struct mapper_table table = {
+		.count = 0};
+	struct mapper_device found;
+	int r = mapper_get(system->mapper, uuid, &found, err);
+
+	if (r == 0)
+		r = mapper_read(system->mapper, uuid, false, &table, err);
+	if (r < 0)
+		return r;
+	if (!lies_on_one(&table) ||
+	    table.segments[0].place.device == medium->device)
+		return error_set(err, EINVAL,
+				 "device '%s' is not all of one device of an "
+				 "attachment",
+				 found.name);
+	return direct_mapper_open(
+		system, medium,
+		&(struct direct_mapper_device){
+			.uuid = uuid,
+			.extent_id = extent_id,
+			.epoch = epoch,
+			.slow = table.segments[0].place.device,
+			.size = table.size,
+			.read_only = found.read_only,
+		},
+		ret, err);
 }
 
 /* ---- what an earlier blockd left ---- */
@@ -378,12 +452,39 @@ static int access_of(struct direct_mapper *system, const char *uuid,
 	return fenced ? 2 : has;
 }
 
-static int visit_noted(const struct search *search, const char *uuid,
-		       const struct note *note, struct error *err)
+/*
+ * A device that was made anew since may lie on another slow device than the
+ * note says.
+ */
+static int note_follow(const struct search *search, const char *uuid,
+		       struct note *note, struct error *err)
 {
-	struct direct_device *device = mapped_new(
-		search->system, search->medium, uuid, note, err);
+	auto_cleanup(mapper_table_done) struct mapper_table table = {
+		.count = 0};
+	int r = mapper_read(search->system->mapper, uuid, false, &table, err);
 
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < table.count; i++) {
+		const struct mapper_segment *segment = &table.segments[i];
+
+		if (segment->kind == MAPPER_LINEAR &&
+		    segment->place.device != search->medium->device)
+			note->slow = segment->place.device;
+	}
+	note->size = table.size;
+	return 0;
+}
+
+static int visit_noted(const struct search *search, const char *uuid,
+		       struct note *note, struct error *err)
+{
+	struct direct_device *device;
+	int r = note_follow(search, uuid, note, err);
+
+	if (r < 0)
+		return r;
+	device = mapped_new(search->system, search->medium, uuid, note, err);
 	if (!device)
 		return -ENOMEM;
 	search->visit(search->context, note->extent_id, device);
@@ -435,13 +536,14 @@ static int mapper_each(struct direct_system *of,
 	if (r == 0 && notes_open(system, &notes, &other) == 0)
 		search.notes = notes;
 	for (size_t i = 0; r == 0 && i < n; i++)
-		r = visit_device(&search, &found[i], err);
+		if (is_ours(found[i].uuid))
+			r = visit_device(&search, &found[i], err);
 	return r;
 }
 
 /* ---- life ---- */
 
-int direct_mapper_new(struct mapper *mapper, const char *folder,
+int direct_mapper_new(struct mapper *mapper, const char *folder, bool enabled,
 		      struct direct_mapper **ret, struct error *err)
 {
 	struct direct_mapper *system = calloc(1, sizeof(*system));
@@ -452,7 +554,11 @@ int direct_mapper_new(struct mapper *mapper, const char *folder,
 		free(system);
 		return error_set(err, ENOMEM, "out of memory");
 	}
-	system->system.each = mapper_each;
+	system->system = (struct direct_system){
+		.enabled = enabled,
+		.each = mapper_each,
+		.open = mapper_open,
+	};
 	system->mapper = mapper;
 	*ret = system;
 	return 0;

@@ -2,7 +2,7 @@
 /*
  * The kernel's device mapper (base/dm/mapper.h) as a struct direct_system.
  *
- * A note, a small file named by the device's UUID, says which extent and which
+ * A note, a small file named by the device's UUID, says which extent, epoch and
  * slow device it is of. It is written before the first table with a run, so
  * that the next blockd finds what this one left. A device without a note that
  * has access to a pool's medium all the same is fenced: its requests fail.
@@ -13,16 +13,23 @@
 #include "base/dm/mapper.h"
 #include "blockd/direct/direct_device.h"
 
+/*
+ * Of the devices by which blockd itself has its media. They map nothing that
+ * anybody uses (blockd/raw/disk_lock.h).
+ */
+#define DIRECT_LOCK_PREFIX MAPPER_UUID_PREFIX "disk-"
+
 struct direct_mapper;
 
 /*
  * @mapper  borrowed
- * @folder  of the notes; made when the first is written. It goes with a boot,
+ * @folder   of the notes; made when the first is written. It goes with a boot,
  * as the devices do
+ * @enabled  direct_system.enabled
  *
  * -ENOMEM.
  */
-int direct_mapper_new(struct mapper *mapper, const char *folder,
+int direct_mapper_new(struct mapper *mapper, const char *folder, bool enabled,
 		      struct direct_mapper **ret, struct error *err);
 /* Notes stay. NULL is fine. */
 void direct_mapper_free(struct direct_mapper *system);
@@ -32,6 +39,7 @@ struct direct_system *direct_mapper_system(struct direct_mapper *system);
 struct direct_mapper_device {
 	const char *uuid; /* of device mapper */
 	const char *extent_id;
+	uint64_t epoch;
 	dev_t slow;    /* the extent's block device, from byte 0 on */
 	uint64_t size; /* bytes */
 	bool read_only;
@@ -47,10 +55,6 @@ int direct_mapper_open(struct direct_mapper *system,
 		       const struct direct_medium *medium,
 		       const struct direct_mapper_device *which,
 		       struct direct_device **ret, struct error *err);
-/* After direct_detach(): forget the note. None: 0. */
-int direct_mapper_forget(struct direct_mapper *system, const char *uuid,
-			 struct error *err);
-
 /* ---- tables; no I/O ---- */
 
 /* -ENOMEM. @ret: empty before. */

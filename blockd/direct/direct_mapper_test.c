@@ -32,7 +32,7 @@ struct bed {
 	struct direct_medium medium;
 	dev_t slow;
 	int medium_fd, slow_fd;
-	char folder[64];
+	char folder[64], note[96];
 	struct error err;
 	/* What each() told of. */
 	struct direct_device *device;
@@ -69,7 +69,8 @@ static int set_up(void **state)
 	(void)snprintf(bed->folder, sizeof(bed->folder), "%.30s/notes.XXXXXX",
 		       getenv("TMPDIR") ?: "/tmp");
 	assert_non_null(mkdtemp(bed->folder));
-	assert_int_equal(direct_mapper_new(bed->mapper, bed->folder,
+	(void)snprintf(bed->note, sizeof(bed->note), "%s/" UUID, bed->folder);
+	assert_int_equal(direct_mapper_new(bed->mapper, bed->folder, true,
 					   &bed->system, &bed->err),
 			 0);
 	assert_int_equal(mapper_table_add_linear(&table, SIZE, bed->slow, 0),
@@ -83,9 +84,8 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
 	struct bed *bed = *state;
-	struct error err;
 
-	assert_int_equal(direct_mapper_forget(bed->system, UUID, &err), 0);
+	assert_int_equal(unlink(bed->note) < 0 && errno != ENOENT, 0);
 	assert_int_equal(rmdir(bed->folder), 0);
 	direct_mapper_free(bed->system);
 	mapper_stand_free(bed->stand);
@@ -279,6 +279,85 @@ static void a_fenced_device_is_not_taken_over(void **state)
 	assert_int_equal(bed->told, 0);
 }
 
+/* While no blockd runs, a device is made anew over another slow device. */
+static void one_made_anew_lies_where_it_lies_now(void **state)
+{
+	struct bed *bed = *state;
+	const struct mapper_segment now = {
+		.length = SIZE - CLUSTER,
+		.place = {makedev(7, 9), 0},
+	};
+	struct direct_device *device = open_it(bed);
+	int other = disk(bed, makedev(7, 9));
+	char data[512] = "new";
+
+	device->ops->close(device);
+	swap(bed, &now, 1);
+	assert_int_equal(each(bed), 0);
+	assert_int_equal(bed->told, 1);
+	assert_int_equal(bed->device->clusters, 9);
+	use(bed->device, &(struct direct_runs){0});
+	assert_int_equal(
+		mapper_stand_write(bed->stand, UUID, data, sizeof(data), 0), 0);
+	assert_int_equal(byte_at(other, 0), 'n');
+	assert_int_equal(byte_at(bed->slow_fd, 0), 0);
+	bed->device->ops->close(bed->device);
+	fd_close(other);
+}
+
+/* A device that went, or was fenced, never gets a table again. */
+static void a_device_that_is_over_gets_no_table(void **state)
+{
+	struct bed *bed = *state;
+	struct direct_device *device = open_it(bed);
+	struct direct_runs runs = {0};
+
+	some_runs(&runs);
+	assert_int_equal(mapper_fence(bed->mapper, UUID, 60000, &bed->err), 0);
+	assert_int_equal(device->ops->load(device, &runs, &bed->err), -ENODEV);
+	assert_int_equal(mapper_remove(bed->mapper, UUID, 0, 60000, &bed->err),
+			 0);
+	assert_int_equal(device->ops->load(device, &runs, &bed->err), -ENODEV);
+	device->ops->close(device);
+	direct_runs_done(&runs);
+}
+
+static int open_attached(struct bed *bed, struct direct_device **ret)
+{
+	struct direct_system *system = direct_mapper_system(bed->system);
+
+	return system->open(system, &bed->medium, UUID, EXTENT, 7, ret,
+			    &bed->err);
+}
+
+/* The slow device is what an attachment's device lies on. */
+static void opens_a_device_as_an_attachment_has_it(void **state)
+{
+	struct bed *bed = *state;
+	const struct mapper_segment shifted = {
+		.length = SIZE,
+		.place = {bed->slow, CLUSTER},
+	};
+	const struct mapper_segment ours = {
+		.length = SIZE,
+		.place = {bed->medium.device, 0},
+	};
+	struct direct_device *device = NULL;
+
+	assert_int_equal(open_attached(bed, &device), 0);
+	assert_int_equal(device->clusters, 10);
+	assert_int_equal(device->epoch, 7);
+	device->ops->close(device);
+	assert_int_equal(each(bed), 0);
+	assert_int_equal(bed->told, 1);
+	assert_int_equal(bed->device->epoch, 7);
+	bed->device->ops->close(bed->device);
+	swap(bed, &shifted, 1);
+	assert_int_equal(open_attached(bed, &device), -EINVAL);
+	swap(bed, &ours, 1);
+	assert_int_equal(open_attached(bed, &device), -EINVAL);
+}
+
 /* Without a note: one that has access is fenced, others are left alone. */
 static void access_that_nobody_knows_of_ends(void **state)
 {
@@ -295,8 +374,8 @@ static void access_that_nobody_knows_of_ends(void **state)
 	device = open_it(bed);
 	some_runs(&runs);
 	use(device, &runs);
+	assert_int_equal(device->ops->forget(device, &bed->err), 0);
 	device->ops->close(device);
-	assert_int_equal(direct_mapper_forget(bed->system, UUID, &bed->err), 0);
 	assert_int_equal(each(bed), 0);
 	assert_int_equal(bed->told, 0);
 	assert_int_equal(
@@ -333,6 +412,9 @@ int main(void)
 		TEST(the_next_one_finds_it_as_it_was_left),
 		TEST(a_table_of_another_kind_is_strange),
 		TEST(a_fenced_device_is_not_taken_over),
+		TEST(one_made_anew_lies_where_it_lies_now),
+		TEST(a_device_that_is_over_gets_no_table),
+		TEST(opens_a_device_as_an_attachment_has_it),
 		TEST(access_that_nobody_knows_of_ends),
 		TEST(refuses_other_peoples_devices),
 	};

@@ -58,6 +58,19 @@ static void extent_forget(struct direct *direct, struct direct_extent *extent)
 	set_runs(direct, &extent->next, (struct direct_runs){0});
 }
 
+/* The device went, or was fenced, with what it had in use. */
+static void extent_lost(struct direct *direct, struct direct_extent *extent)
+{
+	extent->gone = true;
+	extent->next_waits = false;
+	extent->suspended = false;
+	extent->unknown = false;
+	set_runs(direct, &extent->next, (struct direct_runs){0});
+	set_runs(direct, &extent->live, (struct direct_runs){0});
+	log_info("pool %s: the device of object %u is gone", direct->name,
+		 extent->object);
+}
+
 /*
  * Load the table for the next resume, and suspend. A table that waited is
  * replaced, and not asked about any more. On failure the table in use stays.
@@ -72,6 +85,10 @@ static int extent_load(struct direct *direct, struct direct_extent *extent,
 	int r = device->ops->load(device, runs, err);
 
 	atomic_fetch_add(&direct->loads, 1);
+	if (r == -ENODEV) {
+		extent_lost(direct, extent);
+		return r;
+	}
 	if (r == 0) {
 		extent->next_waits = true;
 		if (runs != &extent->next)
@@ -93,12 +110,12 @@ int direct_extent_withdraw(struct direct *direct, struct direct_extent *extent,
 	const struct direct_runs none = {0};
 	int r;
 
-	if (!extent->unknown && !extent->live.n && !extent->next.n &&
-	    extent->suspended == stay)
+	if (extent->gone || (!extent->unknown && !extent->live.n &&
+			     !extent->next.n && extent->suspended == stay))
 		return 0;
 	r = extent_load(direct, extent, &none, flags, err);
 	if (r < 0)
-		return r;
+		return extent->gone ? 0 : r;
 	/* Nothing is in flight, and a resume brings a table without runs. */
 	set_runs(direct, &extent->live, (struct direct_runs){0});
 	return stay ? 0 : direct_extent_resume(direct, extent, err);
@@ -140,6 +157,8 @@ int direct_extent_refresh(struct direct *direct, struct direct_extent *extent,
 {
 	int r = 0;
 
+	if (extent->gone)
+		return 0;
 	if (extent->suspended)
 		return extent->frozen
 			       ? 0
@@ -161,5 +180,7 @@ int direct_extent_refresh(struct direct *direct, struct direct_extent *extent,
 		return r;
 	}
 	r = extent_load(direct, extent, &extent->next, 0, err);
-	return r < 0 ? r : direct_extent_resume(direct, extent, err);
+	if (r < 0)
+		return extent->gone ? 0 : r;
+	return direct_extent_resume(direct, extent, err);
 }

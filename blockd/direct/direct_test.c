@@ -132,13 +132,78 @@ static void what_is_written_whole_goes_straight_to_the_medium(void **unused)
 	(void)unused;
 	model_write_at(&run, object, WRITE, 3, 20, 0);
 	assert_true(kit.direct_writes > before);
-	/* Of one half written, and of a hole, nothing does. */
-	model_write_at(&run, object, WRITE, 32, 8, 0);
-	refresh(object);
-	assert_int_equal(clusters_of(object), 2);
-	model_write_at(&run, object, WRITE, 40, 8, 0);
+	/* A write to a hole fills its cluster. Other holes stay. */
+	model_write_at(&run, object, WRITE, 34, 3, 0);
 	refresh(object);
 	assert_int_equal(clusters_of(object), 3);
+	end(object);
+}
+
+/* The part was written before the extent had a device. */
+static void what_is_written_in_part_does_so_when_it_is_whole(void **unused)
+{
+	struct object *object;
+
+	(void)unused;
+	model_run_begin(&run, &model_direct, 1);
+	object = model_extent_make(&run, false);
+	model_write_at(&run, object, WRITE, 0, 8, 0);
+	(void)direct_kit_attach(&kit, &run, object);
+	refresh(object);
+	assert_int_equal(clusters_of(object), 0);
+	model_write_at(&run, object, WRITE, 8, 8, 0);
+	refresh(object);
+	assert_int_equal(clusters_of(object), 1);
+	end(object);
+}
+
+/* The table of a removed or fenced device is no obstacle to a change. */
+static void a_device_that_is_gone_holds_nothing_up(void **unused)
+{
+	struct object *object = direct_extent(false);
+	struct direct_kit_device *device = direct_kit_find(&kit, object);
+
+	(void)unused;
+	device->gone = true;
+	MUST(&run, direct_hold(direct_of(), id_of(object), 0, &run.err));
+	assert_int_equal(clusters_of(object), 0);
+	assert_int_equal(direct_release(direct_of(), id_of(object)), 0);
+	refresh(object);
+	assert_int_equal(clusters_of(object), 0);
+	direct_runs_done(&device->live);
+	device->gone = false;
+	end(object);
+}
+
+/* What a snapshot waits for is not let go of by another call. */
+static void a_frozen_device_is_not_detached(void **unused)
+{
+	struct object *object = direct_extent(false);
+
+	(void)unused;
+	MUST(&run,
+	     direct_hold(direct_of(), id_of(object), DIRECT_FREEZE, &run.err));
+	assert_int_equal(
+		direct_detach(direct_of(), id_of(object), false, &run.err),
+		-EAGAIN);
+	assert_true(direct_kit_find(&kit, object)->suspended);
+	assert_int_equal(direct_release(direct_of(), id_of(object)), 0);
+	end(object);
+}
+
+static void a_hold_that_somebody_else_ends_is_told(void **unused)
+{
+	struct object *object = direct_extent(false);
+	struct direct_kit_device *device = direct_kit_find(&kit, object);
+
+	(void)unused;
+	MUST(&run,
+	     direct_hold(direct_of(), id_of(object), DIRECT_FREEZE, &run.err));
+	(void)pthread_mutex_lock(&device->lock);
+	direct_runs_done(&device->live);
+	device->suspended = false;
+	(void)pthread_mutex_unlock(&device->lock);
+	assert_int_equal(direct_release(direct_of(), id_of(object)), -ESTALE);
 	end(object);
 }
 
@@ -720,6 +785,11 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(
 			what_is_written_whole_goes_straight_to_the_medium),
+		cmocka_unit_test(
+			what_is_written_in_part_does_so_when_it_is_whole),
+		cmocka_unit_test(a_device_that_is_gone_holds_nothing_up),
+		cmocka_unit_test(a_frozen_device_is_not_detached),
+		cmocka_unit_test(a_hold_that_somebody_else_ends_is_told),
 		cmocka_unit_test(the_loader_adds_runs_by_itself),
 		cmocka_unit_test(a_change_of_a_cluster_in_a_table_is_refused),
 		cmocka_unit_test(is_refused_until_what_is_in_flight_has_ended),

@@ -474,7 +474,12 @@ static int set_locked(struct exports *exports, struct extent *extent,
 		r = lun_table_take(exports->luns, name, &request->scsi, err);
 	if (r < 0)
 		return r;
-	r = save_changed(extent, request, err);
+	/* Whose export it was is at work without us until then. */
+	if (now->exists && (request->epoch != now->epoch ||
+			    request->read_only != now->read_only))
+		r = extent_direct_end(extent, err);
+	if (r == 0)
+		r = save_changed(extent, request, err);
 	if (r < 0) {
 		lun_table_settle(exports->luns, name,
 				 now->active ? &now->scsi : NULL);
@@ -517,7 +522,8 @@ static int remove_locked(struct exports *exports, struct extent *extent,
 	if (!now->exists || (epoch && now->epoch > epoch) ||
 	    (n && !grant_is_of(now, grants, n)))
 		return 0;
-	if (now->active) {
+	r = extent_direct_end(extent, err);
+	if (r == 0 && now->active) {
 		if (extent_record_copy(&record, &extent->record) < 0)
 			return error_set(err, ENOMEM, "out of memory");
 		record.export.active = false;

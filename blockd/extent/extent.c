@@ -207,6 +207,19 @@ void extents_end(struct extent *const *extents, size_t n)
 		extent_end(extents[--n]);
 }
 
+int extent_direct_end(struct extent *extent, struct error *err)
+{
+	struct pool *pool = extent->pool->pool;
+	int r = pool->ops->direct_detach
+			? pool->ops->direct_detach(pool, extent->record.name,
+						   err)
+			: 0;
+
+	return r < 0 ? error_prefix(err, "the direct runs of extent '%s': ",
+				    extent->record.name)
+		     : 0;
+}
+
 int extent_check_id(const struct extent *extent, const char *id,
 		    struct error *err)
 {

@@ -153,6 +153,12 @@ int extent_check_not_copied(const struct extent *extent, const char *before,
 int extent_save(struct extent *extent, struct extent_record *changed,
 		struct error *err);
 
+/*
+ * End its direct runs (pool_ops.direct_detach): from now on all requests to it
+ * pass blockd. Between begin and end. -EAGAIN: a snapshot is being taken.
+ */
+int extent_direct_end(struct extent *extent, struct error *err);
+
 /* Its data as a device on @loop, behind its gate; blockdev_file_flag. */
 int extent_open(struct extent *extent, unsigned flags, struct loop *loop,
 		struct blockdev **ret, struct error *err);

@@ -180,6 +180,26 @@ static int proxy_release(struct pool *pool, const char *name)
 	return CALL(pool, NULL, inner->ops->release(inner, name));
 }
 
+static int proxy_direct_attach(struct pool *pool, const char *name,
+			       const char *uuid, uint64_t epoch,
+			       struct error *err)
+{
+	return CALL(pool, err,
+		    inner->ops->direct_attach(inner, name, uuid, epoch, err));
+}
+
+static int proxy_direct_detach(struct pool *pool, const char *name,
+			       struct error *err)
+{
+	return CALL(pool, err, inner->ops->direct_detach(inner, name, err));
+}
+
+static int proxy_direct_count(struct pool *pool, const char *name,
+			      struct pool_direct *ret, struct error *err)
+{
+	return CALL(pool, err, inner->ops->direct_count(inner, name, ret, err));
+}
+
 static int proxy_ranges(struct pool *pool, const char *name, const char *base,
 			uint64_t start, pool_range visit, void *context,
 			struct error *err)
@@ -280,6 +300,11 @@ static void set_ops(struct pool_ops *ops, const struct pool_ops *inner)
 		.ranges = inner->ranges ? proxy_ranges : NULL,
 		.hold = inner->hold ? proxy_hold : NULL,
 		.release = inner->release ? proxy_release : NULL,
+		.direct_attach = inner->direct_attach ? proxy_direct_attach
+						      : NULL,
+		.direct_detach = inner->direct_detach ? proxy_direct_detach
+						      : NULL,
+		.direct_count = inner->direct_count ? proxy_direct_count : NULL,
 		.check = inner->check ? proxy_check : NULL,
 		.extend = inner->extend ? proxy_extend : NULL,
 		.try = proxy_try,

@@ -40,6 +40,8 @@ struct pool_visitor {
 	void *context;
 };
 
+#define POOL_DIRECT_DEVICE_MAX 128 /* bytes with NUL */
+
 struct extent_usage {
 	uint64_t allocated; /* bytes */
 	uint64_t shared;    /* of these: others use them too; bytes */
@@ -61,6 +63,12 @@ struct pool_copy {
 	const char *from; /* an object of the pool */
 	/* Of the new one, in state EXTENT_OK; no smaller than @from. */
 	const struct extent_record *record;
+};
+
+/* What a pool has of the direct runs of an extent (blockd/direct/direct.h). */
+struct pool_direct {
+	char device[POOL_DIRECT_DEVICE_MAX]; /* its UUID; "": it has none */
+	uint64_t runs, bytes;                /* in the table in use */
 };
 
 /*
@@ -168,6 +176,28 @@ struct pool_ops {
 	int (*hold)(struct pool *pool, const char *name, struct error *err);
 	/* -ESTALE: they did not wait all the time. */
 	int (*release)(struct pool *pool, const char *name);
+	/*
+	 * Requests to a mapper device of this node are to pass by blockd where
+	 * they can (blockd/direct/direct.h). The extent has one such device: an
+	 * earlier one is given up.
+	 *
+	 * @uuid   of device mapper
+	 * @epoch  of the export that the device's attachment has
+	 *
+	 * -EOPNOTSUPP: not here, the text says why; -EINVAL: no such device as
+	 * an attachment has; -EAGAIN: it is held.
+	 */
+	int (*direct_attach)(struct pool *pool, const char *name,
+			     const char *uuid, uint64_t epoch,
+			     struct error *err);
+	/*
+	 * All requests to that device pass blockd again, and those that did not
+	 * have ended. Without one: 0. -EAGAIN: it is held.
+	 */
+	int (*direct_detach)(struct pool *pool, const char *name,
+			     struct error *err);
+	int (*direct_count)(struct pool *pool, const char *name,
+			    struct pool_direct *ret, struct error *err);
 	/*
 	 * The content of @record->name becomes that of @from, and its record
 	 * @record; together or not at all. Nobody has it open.

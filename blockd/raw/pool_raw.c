@@ -240,6 +240,7 @@ static void pool_raw_close(struct pool *pool)
 			    pool->record.name, error_text(&err));
 	raw_store_close(raw->store);
 	fd_close(raw->fd);
+	disk_lock_end(&raw->lock);
 	(void)pthread_mutex_destroy(&raw->ids);
 	(void)pthread_mutex_destroy(&raw->checks);
 	(void)pthread_mutex_destroy(&raw->counting);
@@ -267,6 +268,9 @@ static const struct pool_ops raw_pool_ops = {
 	.copy = pool_raw_copy,
 	.hold = pool_raw_hold,
 	.release = pool_raw_release,
+	.direct_attach = pool_raw_direct_attach,
+	.direct_detach = pool_raw_direct_detach,
+	.direct_count = pool_raw_direct_count,
 	.revert = pool_raw_revert,
 	.ranges = pool_raw_ranges,
 	.extend = raw_extend,
@@ -342,9 +346,11 @@ static int open_store(struct pool_raw *raw, const char *name, const char *id,
 		.context = raw,
 	};
 	struct raw_report report;
+	const struct direct_system *system = direct_system();
 	uint64_t size = 0;
-	bool direct;
-	int r = raw_medium_open(raw->pool.path, &raw->fd, &direct, err);
+	int r = raw_medium_open_shared(raw->pool.path,
+				       system && system->enabled, &raw->lock,
+				       &raw->fd, &raw->uncached, err);
 
 	if (r == 0)
 		r = raw_medium_size(raw->fd, raw->pool.path, &size, err);
@@ -375,7 +381,7 @@ static int open_store(struct pool_raw *raw, const char *name, const char *id,
 	(void)snprintf(same, sizeof(same), "/proc/self/fd/%d", raw->fd);
 	raw_store_on_failed(raw->store, fault, raw);
 	options.store = raw->store;
-	options.flags |= direct ? BLOCKDEV_FILE_DIRECT : 0;
+	options.flags |= raw->uncached ? BLOCKDEV_FILE_DIRECT : 0;
 	r = raw_users_new(&options, &raw->users, err);
 	return r < 0 ? r : pool_raw_direct_begin(raw, err);
 }
@@ -389,6 +395,7 @@ int pool_raw_open(const char *path, const char *name, const char *id,
 	if (!raw)
 		return error_set(err, ENOMEM, "out of memory");
 	raw->fd = -1;
+	raw->lock.fd = -1;
 	raw->pool.ops = &raw_pool_ops;
 	(void)pthread_mutex_init(&raw->ids, NULL);
 	(void)pthread_mutex_init(&raw->checks, NULL);

@@ -62,13 +62,11 @@ int pool_raw_check(const char *path, bool repair,
 		   void *context, bool *ret_clean, struct error *err);
 
 /*
- * Give an extent a device with direct runs, and take it away: direct_attach()
- * and direct_detach(). -EOPNOTSUPP: there is no device mapper.
+ * Give an extent a device with direct runs; takes it. As pool_ops.direct_attach
+ * does, but the device is open.
  */
-int pool_raw_direct_attach(struct pool *pool, const char *name,
-			   struct direct_device *device, struct error *err);
-int pool_raw_direct_detach(struct pool *pool, const char *name,
-			   struct error *err);
+int pool_raw_direct_add(struct pool *pool, const char *name,
+			struct direct_device *device, struct error *err);
 
 /* As pool_dir_open(). */
 int pool_raw_open(const char *path, const char *name, const char *id,

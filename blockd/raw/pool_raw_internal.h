@@ -8,6 +8,7 @@
 #include "base/cleanup.h"
 #include "blockd/direct/direct.h"
 #include "blockd/raw/dev/raw_dev.h"
+#include "blockd/raw/disk_lock.h"
 #include "blockd/raw/pool_raw.h"
 #include "blockd/raw/store/raw_medium.h"
 #include "blockd/raw/store/raw_store.h"
@@ -23,8 +24,10 @@
 
 struct pool_raw {
 	struct pool pool;
-	int fd;         /* locked while the pool is open */
-	bool read_only; /* the device, when it was opened */
+	int fd;                /* locked while the pool is open */
+	struct disk_lock lock; /* in place of O_EXCL */
+	bool uncached;         /* @fd has O_DIRECT */
+	bool read_only;        /* the device, when it was opened */
 	uint64_t device;
 	struct raw_file_medium medium;
 	struct raw_store *store;
@@ -102,6 +105,13 @@ int pool_raw_direct_hold(struct pool_raw *raw, uint32_t id, struct error *err);
 void pool_raw_direct_release(struct pool_raw *raw, uint32_t id);
 
 /* ---- members of struct pool_ops ---- */
+
+int pool_raw_direct_attach(struct pool *pool, const char *name,
+			   const char *uuid, uint64_t epoch, struct error *err);
+int pool_raw_direct_detach(struct pool *pool, const char *name,
+			   struct error *err);
+int pool_raw_direct_count(struct pool *pool, const char *name,
+			  struct pool_direct *ret, struct error *err);
 
 int pool_raw_load(struct pool *pool, const struct pool_visitor *visitor,
 		  struct error *err);

@@ -316,7 +316,8 @@ int pool_raw_begin_delete(struct pool *pool, const char *name,
 int pool_raw_drop(struct pool_raw *raw, uint32_t id, struct error *err)
 {
 	struct raw_record record = {.type = RAW_DROP, .object = id};
-	int r = raw->direct ? direct_detach(raw->direct, id, err) : 0;
+	/* A hold keeps the content of an object, and this one goes. */
+	int r = raw->direct ? direct_detach(raw->direct, id, true, err) : 0;
 
 	if (r == 0)
 		r = pool_raw_change(raw, &record, err);

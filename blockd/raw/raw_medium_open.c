@@ -15,6 +15,7 @@
 
 #include "base/cleanup.h"
 #include "blockd/local/loopdev_users.h"
+#include "blockd/raw/disk_lock.h"
 #include "blockd/raw/raw_medium_users.h"
 
 int raw_medium_size(int fd, const char *path, uint64_t *ret, struct error *err)
@@ -63,39 +64,87 @@ static int check_no_loop(int fd, const char *path, struct error *err)
 	return r;
 }
 
-int raw_medium_open(const char *path, int *ret_fd, bool *ret_direct,
-		    struct error *err)
+static bool is_disk(const char *path, dev_t *ret)
 {
 	struct stat st;
-	int flags = O_CLOEXEC | O_NOCTTY;
-	auto_close int fd = -1, look = open(path, O_RDONLY | flags);
+
+	if (stat(path, &st) < 0 || !S_ISBLK(st.st_mode))
+		return false;
+	*ret = st.st_rdev;
+	return true;
+}
+
+static int medium_open(const char *path, int flags, bool *ret_direct)
+{
+	int fd = open(path, flags | O_DIRECT);
+
+	*ret_direct = fd >= 0;
+	return fd < 0 && errno == EINVAL ? open(path, flags) : fd;
+}
+
+/* @flags: O_EXCL, or 0 for a disk that is locked already. */
+static int open_locked(const char *path, int flags, int *ret_fd,
+		       bool *ret_direct, struct error *err)
+{
+	auto_close int fd = -1, look = -1;
 	char who[RAW_MEDIUM_USERS_MAX];
+	dev_t device = 0;
 	int r;
 
+	flags |= O_CLOEXEC | O_NOCTTY;
+	look = open(path, O_RDONLY | (flags & ~O_EXCL));
 	/* Some drivers refuse a read-only one for writing, and some don't. */
 	flags |= raw_medium_read_only(look) ? O_RDONLY : O_RDWR;
 	fd_close(take_fd(&look));
-	if (stat(path, &st) == 0 && S_ISBLK(st.st_mode))
-		flags |= O_EXCL;
-	fd = open(path, flags | O_DIRECT);
-	*ret_direct = fd >= 0;
-	if (fd < 0 && errno == EINVAL)
-		fd = open(path, flags);
-	if (fd < 0 && errno == EBUSY)
+	fd = medium_open(path, flags, ret_direct);
+	r = fd < 0 ? -errno : 0;
+	if (r == -EBUSY && is_disk(path, &device) && disk_lock_clear(device)) {
+		fd = medium_open(path, flags, ret_direct);
+		r = fd < 0 ? -errno : 0;
+	}
+	if (r == -EBUSY)
 		return error_set(err, EBUSY, "'%s' is in use: %s", path,
 				 raw_medium_users_find(path, who)
 					 ? who
 					 : "mounted, or held by another device "
 					   "or program");
-	if (fd < 0)
-		return error_set(err, errno, "open '%s': %s", path,
-				 strerror(errno));
+	if (r < 0)
+		return error_set(err, -r, "open '%s': %s", path, strerror(-r));
 	if (flock(fd, LOCK_EX | LOCK_NB) < 0)
 		return error_set(err, EBUSY, "'%s' is in use by another blockd",
 				 path);
 	r = check_no_loop(fd, path, err);
 	if (r == 0)
 		*ret_fd = take_fd(&fd);
+	return r;
+}
+
+int raw_medium_open(const char *path, int *ret_fd, bool *ret_direct,
+		    struct error *err)
+{
+	dev_t device = 0;
+
+	return open_locked(path, is_disk(path, &device) ? O_EXCL : 0, ret_fd,
+			   ret_direct, err);
+}
+
+int raw_medium_open_shared(const char *path, bool share,
+			   struct disk_lock *ret_lock, int *ret_fd,
+			   bool *ret_direct, struct error *err)
+{
+	struct disk_lock lock = {.fd = -1};
+	dev_t device = 0;
+	int r;
+
+	if (!is_disk(path, &device) || (!share && !disk_lock_is_shared(device)))
+		return raw_medium_open(path, ret_fd, ret_direct, err);
+	r = disk_lock_take(device, path, &lock, err);
+	if (r == 0)
+		r = open_locked(path, 0, ret_fd, ret_direct, err);
+	if (r < 0)
+		disk_lock_end(&lock);
+	else
+		*ret_lock = lock;
 	return r;
 }
 

@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "blockd/raw/disk_lock.h"
 
 /* Bytes; @path for the text of an error, here and below. */
 int raw_medium_size(int fd, const char *path, uint64_t *ret, struct error *err);
@@ -23,6 +24,17 @@ int raw_medium_size(int fd, const char *path, uint64_t *ret, struct error *err);
  */
 int raw_medium_open(const char *path, int *ret_fd, bool *ret_direct,
 		    struct error *err);
+
+/*
+ * The same, with a lock (disk_lock.h) in place of O_EXCL: devices of
+ * attachments may be over the disk. For a disk without such devices only if
+ * @share.
+ *
+ * @ret_lock  set where there is one
+ */
+int raw_medium_open_shared(const char *path, bool share,
+			   struct disk_lock *ret_lock, int *ret_fd,
+			   bool *ret_direct, struct error *err);
 
 /*
  * What @fd has open is not there any more: -ENODEV, the text says how. A

@@ -51,6 +51,8 @@ static int kit_load(struct direct_device *handle,
 	struct direct_kit_device *device = device_of(handle);
 	int r = may_call(device, err);
 
+	if (r == 0 && device->gone)
+		r = error_set(err, ENODEV, "it is gone");
 	if (r < 0)
 		return r;
 	(void)pthread_mutex_lock(&device->lock);
@@ -127,6 +129,12 @@ static int kit_look(struct direct_device *handle, struct direct_found *ret,
 	return 0;
 }
 
+/* Tests say themselves which devices each() tells of. */
+static int kit_forget(struct direct_device *handle, struct error *err)
+{
+	return may_call(device_of(handle), err);
+}
+
 static void kit_close(struct direct_device *handle)
 {
 	free(container_of(handle, struct handle, device));
@@ -138,6 +146,7 @@ static const struct direct_device_ops kit_ops = {
 	.suspend = kit_suspend,
 	.resume = kit_resume,
 	.look = kit_look,
+	.forget = kit_forget,
 	.close = kit_close,
 };
 
@@ -249,7 +258,10 @@ static int kit_top(struct object *object, enum what what, void *data, size_t at,
 
 void direct_kit_init(struct direct_kit *kit, const char *path)
 {
-	*kit = (struct direct_kit){.system.each = kit_each, .path = path};
+	*kit = (struct direct_kit){
+		.system = {.enabled = true, .each = kit_each},
+		.path = path,
+	};
 	LIST_INIT(&kit->devices);
 	direct_system_set(&kit->system);
 }
@@ -277,8 +289,8 @@ struct direct_kit_device *direct_kit_find(struct direct_kit *kit,
 int direct_kit_try_attach(struct direct_kit_device *device, struct run *run,
 			  struct object *object)
 {
-	return pool_raw_direct_attach(run->pool, object->record.name,
-				      handle_new(device), &run->err);
+	return pool_raw_direct_add(run->pool, object->record.name,
+				   handle_new(device), &run->err);
 }
 
 struct direct_kit_device *direct_kit_attach(struct direct_kit *kit,

@@ -24,6 +24,7 @@ struct direct_kit_device {
 	unsigned in_flight;
 	bool waits; /* @next does, for a resume */
 	struct direct_runs live, next;
+	bool gone; /* it was removed, or fenced; set while nobody uses it */
 };
 
 struct direct_kit {

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,6 +32,19 @@ static void origin_print(const struct node_extent *extent)
 		(void)printf(
 			"limit       %s a second\n",
 			size_format(text, extent->limits.bytes_per_second));
+}
+
+/* Its own node's disk, past blockd. */
+static void direct_print(const struct node_direct *direct)
+{
+	char bytes[SIZE_TEXT_MAX], in[SIZE_TEXT_MAX], out[SIZE_TEXT_MAX];
+
+	if (direct->device[0])
+		(void)printf("direct      %s in %" PRIu64 " pieces, %s read, "
+			     "%s written\n",
+			     size_format(bytes, direct->bytes), direct->runs,
+			     size_format(in, direct->read_bytes),
+			     size_format(out, direct->written_bytes));
 }
 
 static void extent_print(const struct node_extent *extent)
@@ -75,6 +89,7 @@ static void extent_print(const struct node_extent *extent)
 	if (extent->local_device[0])
 		(void)printf("held by     %s on its own node\n",
 			     extent->local_device);
+	direct_print(&extent->direct);
 }
 
 int extent_answer(struct cli *cli, struct node_extent *extent)

@@ -149,6 +149,22 @@ static struct json_object *json_limits(const struct node_limits *limits)
 	return object;
 }
 
+static struct json_object *json_direct(const struct node_direct *direct)
+{
+	struct json_object *object = json_object_new_object();
+
+	json_put_text(object, "device", direct->device);
+	json_put_number(object, "bytes", direct->bytes);
+	json_put_number(object, "runs", direct->runs);
+	json_put_number(object, "reads", direct->reads);
+	json_put_number(object, "readBytes", direct->read_bytes);
+	json_put_number(object, "writes", direct->writes);
+	json_put_number(object, "writtenBytes", direct->written_bytes);
+	json_put_number(object, "discards", direct->discards);
+	json_put_number(object, "flushes", direct->flushes);
+	return object;
+}
+
 struct json_object *json_extent(const struct node_extent *extent)
 {
 	struct json_object *object = json_object_new_object();
@@ -180,6 +196,9 @@ struct json_object *json_extent(const struct node_extent *extent)
 	put_labels(object, &extent->labels);
 	if (extent->has_export)
 		json_object_object_add(object, "export", json_export(extent));
+	if (extent->direct.device[0])
+		json_object_object_add(object, "direct",
+				       json_direct(&extent->direct));
 	return object;
 }
 

@@ -76,6 +76,15 @@ int top_device_make(struct record *record, const char *tag, struct error *err)
 	return r;
 }
 
+void top_device_uuid(const struct record *record, char *ret, size_t size)
+{
+	char uuid[MAPPER_NAME_MAX] = "";
+
+	if (record->top[0])
+		uuid_of(name_of(record), uuid);
+	(void)snprintf(ret, size, "%s", uuid);
+}
+
 /* Does it lie on record.device, or on nothing that has gone? */
 static bool lies_well(const struct record *record,
 		      const struct mapper_table *table)

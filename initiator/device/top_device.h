@@ -22,6 +22,9 @@ extern struct mapper *top_device_mapper;
  */
 int top_device_make(struct record *record, const char *tag, struct error *err);
 
+/* The UUID of record.top; "": it has none. */
+void top_device_uuid(const struct record *record, char *ret, size_t size);
+
 /*
  * Check that record.top is there and lies on record.device, or on a disk to
  * which blockd has mapped all of it. -ENODEV, -ESTALE: it can only be made

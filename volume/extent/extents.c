@@ -311,6 +311,25 @@ static int set_next_epoch(struct extent_work *w, bool local, uint64_t epoch,
 	return 0;
 }
 
+/* As in split_device.c: nobody may have come in between; or direct runs. */
+static int attached_here(struct extent_work *w, bool local, uint64_t epoch,
+			 const struct initiator_device *device,
+			 struct error *err)
+{
+	int r = 0;
+
+	if (local)
+		r = set_next_epoch(w, local, epoch, err);
+	else if (!w->request->read_only && device->mapper_uuid[0])
+		r = node_client_attach_direct(w->client, w->request->name,
+					      epoch, w->grant,
+					      device->mapper_uuid, NULL, err);
+	if (r == 0 || (!local && r == -EOPNOTSUPP))
+		return 0;
+	(void)initiator_detach(w->dir, w->id, NULL);
+	return r;
+}
+
 static int extent_attach(struct extent_work *w, struct initiator_device *ret,
 			 struct error *err)
 {
@@ -345,12 +364,8 @@ static int extent_attach(struct extent_work *w, struct initiator_device *ret,
 		iscsi_route_fill(&route, &w->extent, &request);
 	}
 	r = initiator_attach(&request, ret, err);
-	if (r == 0 && local) {
-		/* As in split_device.c: nobody may have come in between. */
-		r = set_next_epoch(w, local, epoch, err);
-		if (r < 0)
-			(void)initiator_detach(w->dir, w->id, NULL);
-	}
+	if (r == 0 && own)
+		r = attached_here(w, local, epoch, ret, err);
 	if (r < 0) /* what it can't withdraw, the next epoch fences */
 		(void)node_client_remove_export(w->client, w->request->name,
 						epoch, &own_grant, 1, NULL);

@@ -13,6 +13,7 @@
 #include "base/cleanup.h"
 #include "volume/mount/local.h"
 #include "volume/mount/mounts.h"
+#include "volume/mount/split_direct.h"
 #include "volume/op/context.h"
 
 static int trim_branch(const struct volume_context *ctx, const char *volume,
@@ -65,7 +66,7 @@ static int trim_check(const struct volume_context *ctx,
  * Trim every branch. A branch that cannot be trimmed, failed perhaps, keeps no
  * other from it.
  */
-static int trim_branches(const struct volume_context *ctx,
+static int trim_branches(struct volume_context *ctx,
 			 const struct volume_record *record, uint64_t *ret,
 			 struct error *err)
 {
@@ -74,9 +75,15 @@ static int trim_branches(const struct volume_context *ctx,
 	int first = 0;
 
 	for (size_t i = 0; i < n; i++) {
+		const struct volume_split *split = &record->splits[i];
+		struct split_direct direct;
 		struct error why = {0};
-		int r = trim_branch(ctx, record->name, &record->splits[i], ret,
-				    &why);
+		/* blockd has to hear of it; else only the disk does. */
+		int r = split_direct_pause(ctx, record, split, &direct, &why);
+
+		if (r == 0)
+			r = trim_branch(ctx, record->name, split, ret, &why);
+		r = split_direct_go_on(&direct, record, split, r, &why);
 
 		if (r == 0 || first < 0)
 			continue;

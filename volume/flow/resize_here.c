@@ -10,6 +10,7 @@
 #include "volume/mount/local.h"
 #include "volume/mount/local_union.h"
 #include "volume/mount/mounts.h"
+#include "volume/mount/split_direct.h"
 #include "volume/op/split.h"
 
 /* ---- present splits become larger ---- */
@@ -48,6 +49,7 @@ static int check_branch(const struct volume_split *split, const char *branch,
 static int grow_device(struct operation *op, const struct volume_split *split,
 		       struct initiator_device *ret, struct error *err)
 {
+	struct split_direct direct;
 	char dir[PATH_MAX];
 	int r;
 
@@ -57,9 +59,12 @@ static int grow_device(struct operation *op, const struct volume_split *split,
 		r = operation_step(op, err, "device",
 				   "growing %s of split %u of %zu", ret->device,
 				   split->index + 1, op->record->n_splits);
+	if (r < 0)
+		return r;
+	r = split_direct_pause(op->ctx, op->record, split, &direct, err);
 	if (r == 0)
 		r = initiator_resize(dir, split->extent, split->size, err);
-	return r;
+	return split_direct_go_on(&direct, op->record, split, r, err);
 }
 
 static int grow_branch(struct operation *op, struct volume_split *split,

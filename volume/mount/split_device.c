@@ -207,6 +207,34 @@ static struct initiator_request device_request(const struct split_job *w,
 	};
 }
 
+/*
+ * From now on the extent's blockd alone loads tables of the device. Where it
+ * does not do so, all requests go through it.
+ */
+static int device_direct(struct split_job *w, bool read_only, struct error *err)
+{
+	int r;
+
+	if (!w->here || w->local || w->joined || read_only ||
+	    !w->device.mapper_uuid[0])
+		return 0;
+	r = node_client_attach_direct(w->client, w->split->extent,
+				      w->how->epoch,
+				      volume_record_grant(w->op->record),
+				      w->device.mapper_uuid, NULL, err);
+	return r == -EOPNOTSUPP ? 0 : r;
+}
+
+/* Until now it was; what follows may change the device. */
+static int device_not_direct(struct split_job *w, struct error *err)
+{
+	return w->extent.direct.device[0]
+		       ? node_client_detach_direct(
+				 w->client, w->split->extent, w->how->epoch,
+				 volume_record_grant(w->op->record), NULL, err)
+		       : 0;
+}
+
 static int device_attach(struct split_job *w, bool read_only, struct error *err)
 {
 	struct initiator_request request = device_request(w, read_only);
@@ -244,5 +272,9 @@ int split_job_connect(struct split_job *w, bool read_only, struct error *err)
 
 	for (size_t i = 0; r == 0 && i < w->n_others; i++)
 		r = set_export(&w->others[i], read_only, err);
-	return r < 0 ? r : device_attach(w, read_only, err);
+	if (r == 0)
+		r = device_not_direct(w, err);
+	if (r == 0)
+		r = device_attach(w, read_only, err);
+	return r < 0 ? r : device_direct(w, read_only, err);
 }

@@ -160,6 +160,19 @@ static bool read_origin(const Tributary__V1__Origin *m,
 				m->method);
 }
 
+static bool read_direct(const Tributary__V1__Direct *m, struct node_direct *ret)
+{
+	ret->bytes = m->bytes;
+	ret->runs = m->runs;
+	ret->reads = m->reads;
+	ret->read_bytes = m->read_bytes;
+	ret->writes = m->writes;
+	ret->written_bytes = m->written_bytes;
+	ret->discards = m->discards;
+	ret->flushes = m->flushes;
+	return node_answer_take(ret->device, sizeof(ret->device), m->device);
+}
+
 static int read_labels(const Tributary__V1__Extent *m, struct labels *ret)
 {
 	if (m->n_labels > LABELS_MAX)
@@ -200,6 +213,7 @@ int node_answer_extent(const struct node_client *client,
 			      m->incarnation) ||
 	    (m->export && !read_export(m->export, &extent)) ||
 	    (m->origin && !read_origin(m->origin, &extent)) ||
+	    (m->direct && !read_direct(m->direct, &extent.direct)) ||
 	    read_labels(m, &extent.labels) < 0) {
 		node_extent_done(&extent);
 		return node_answer_bad(client, "extent", err);

@@ -112,6 +112,20 @@ int node_client_set_export(struct node_client *client,
 int node_client_remove_export(struct node_client *client, const char *name,
 			      uint64_t epoch, const char *const *grants,
 			      size_t n, struct error *err);
+/*
+ * Let requests to mapper device @uuid of that node pass by its blockd
+ * (proto/blockd.proto, AttachDirect), until node_client_detach_direct().
+ *
+ * -EOPNOTSUPP: they can't, the text says why; -ESTALE: @epoch is over, or
+ * another grant's.
+ */
+int node_client_attach_direct(struct node_client *client, const char *name,
+			      uint64_t epoch, const char *grant,
+			      const char *uuid, struct node_extent *ret,
+			      struct error *err);
+int node_client_detach_direct(struct node_client *client, const char *name,
+			      uint64_t epoch, const char *grant,
+			      struct node_extent *ret, struct error *err);
 int node_client_set_limits(struct node_client *client, const char *name,
 			   const struct node_limits *limits,
 			   struct node_extent *ret, struct error *err);

@@ -171,6 +171,36 @@ int node_client_set_export(struct node_client *client,
 			   err);
 }
 
+int node_client_attach_direct(struct node_client *client, const char *name,
+			      uint64_t epoch, const char *grant,
+			      const char *uuid, struct node_extent *ret,
+			      struct error *err)
+{
+	Tributary__V1__AttachDirectRequest request =
+		TRIBUTARY__V1__ATTACH_DIRECT_REQUEST__INIT;
+
+	request.name = (char *)name;
+	request.epoch = epoch;
+	request.grant = text_or_empty(grant);
+	request.device = (char *)uuid;
+	return call_extent(client, NODE_SERVICE "AttachDirect", &request, ret,
+			   err);
+}
+
+int node_client_detach_direct(struct node_client *client, const char *name,
+			      uint64_t epoch, const char *grant,
+			      struct node_extent *ret, struct error *err)
+{
+	Tributary__V1__DetachDirectRequest request =
+		TRIBUTARY__V1__DETACH_DIRECT_REQUEST__INIT;
+
+	request.name = (char *)name;
+	request.epoch = epoch;
+	request.grant = text_or_empty(grant);
+	return call_extent(client, NODE_SERVICE "DetachDirect", &request, ret,
+			   err);
+}
+
 int node_client_remove_export(struct node_client *client, const char *name,
 			      uint64_t epoch, const char *const *grants,
 			      size_t n, struct error *err)

@@ -130,6 +130,13 @@ struct node_limits {
 
 #define NODE_GRANT_SIZE 128 /* bytes with NUL; proto/blockd.proto */
 
+/* Direct runs; proto/blockd.proto, Direct. */
+struct node_direct {
+	char device[128]; /* UUID of device mapper; "": it has none */
+	uint64_t bytes, runs;
+	uint64_t reads, read_bytes, writes, written_bytes, discards, flushes;
+};
+
 struct node_extent {
 	char node[RECORD_NAME_SIZE];
 	char name[RECORD_NAME_SIZE];
@@ -169,6 +176,7 @@ struct node_extent {
 	/* The target it was said to be a LUN of; "": one of its own. */
 	char iscsi_target[NODE_ISCSI_NAME_SIZE];
 	unsigned iscsi_lun;
+	struct node_direct direct;
 };
 
 void node_extent_done(struct node_extent *extent);

@@ -13,7 +13,7 @@
 
 bool raw_partial_may(const struct raw_io *r)
 {
-	return r->dev->partial && r->data &&
+	return r->dev->partial && r->data && !r->dev->map->whole &&
 	       raw_io_bytes(r, 1) < raw_dev_cluster(r->dev) &&
 	       r->dev->alloc->bitmaps.n < RAW_BITMAPS_MAX;
 }

@@ -44,6 +44,8 @@ struct raw_root {
 
 struct raw_map {
 	_Atomic(struct raw_root *) root; /* NULL: no clusters */
+	/* A first write fills its cluster: it is to be mapped straight. */
+	atomic_bool whole;
 };
 
 /* ---- any thread ---- */
