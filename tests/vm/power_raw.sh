@@ -3,7 +3,8 @@
 # A node with raw pools loses its power: QEMU is killed while clients write,
 # and with it the volatile caches of its disks, so all that the disks were not
 # told to flush is gone. What blockd had said is durable must be there. The
-# same on a disk that lies about flushing is the control: it must lose some.
+# same on a disk that lies about flushing is the control: it must lose some. A third
+# disk has a client that uses its extent straight, by device mapper.
 . "$(dirname "$0")/../lib.sh"
 need_root
 need nbdkit
@@ -13,10 +14,10 @@ need nbdkit
 files=$(mktemp -d "$TOP/build/vm/power_raw.XXXXXX")
 at_exit rm -rf "$files"
 
-# blockd_on RUN DISK DISK: its command line, with two raw pools
+# blockd_on RUN DISK DISK DISK: its command line, with raw pools
 blockd_on() {
-	argv=("$BUILD/bin/blockd" --config "$1/conf" --node-name one
-		--pool "honest=$2" --pool "liar=$3" --floor 1M
+	argv=("$BUILD/bin/blockd" --config "$1/conf" --node-name one --direct
+		--pool "honest=$2" --pool "liar=$3" --pool "direct=$4" --floor 1M
 		--state-dir "$1/state" --run-dir "$1/run"
 		--listen "unix:$1/nbd" --control "unix:$1/control")
 }
@@ -25,7 +26,7 @@ blockd_on() {
 start_here() {
 	mkdir -p "$TEST_DIR/n"
 	: >"$TEST_DIR/n/conf"
-	blockd_on "$TEST_DIR/n" "$files/honest" "$files/liar"
+	blockd_on "$TEST_DIR/n" "$files/honest" "$files/liar" "$files/direct"
 	"${argv[@]}" >"$TEST_DIR/log" 2>&1 &
 	here=$!
 	at_exit kill $here
@@ -74,11 +75,27 @@ def held(n):
     return blocks
 END
 cat >"$files/write.py" <<'END'
-import nbd, sys
+import mmap, nbd, sys
 from story import *
+class Device:
+    def __init__(self, path):
+        self.fd = os.open(path, os.O_RDWR | os.O_DIRECT)
+        self.page = mmap.mmap(-1, PER_CLUSTER * STRIDE)
+    def put(self, data, offset, flags=0):
+        self.page[:len(data)] = data
+        os.pwritev(self.fd, [memoryview(self.page)[:len(data)]], offset, flags)
+    def pwrite(self, data, offset, fua=0):
+        self.put(data, offset, os.RWF_DSYNC if fua else 0)
+    def zero(self, length, offset):
+        self.put(bytes(length), offset)
+    def flush(self):
+        os.fsync(self.fd)
 pool, run, call = sys.argv[1:4]
-h = nbd.NBD()
-h.connect_uri(f"nbd+unix:///{pool}?socket={run}/nbd")
+if len(sys.argv) > 5:
+    h = Device(sys.argv[5])
+else:
+    h = nbd.NBD()
+    h.connect_uri(f"nbd+unix:///{pool}?socket={run}/nbd")
 out = os.open(sys.argv[4], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
 for n in range(1, 100000):
     what, where = step(n)
@@ -128,6 +145,22 @@ for n in range(1, acked + 1):
 print(lost)
 END
 
+# In the guest: the extent's device, all of it straight on the disk.
+cat >"$files/straight" <<'END'
+set -eu
+PATH=$1/bin:$PATH
+"$1/test/initiator/initiator_call_main" attach id=a state=/run/g/a transport=fuse \
+	address=unix:/run/g/nbd export=direct size=16M >/run/attached
+device=$(sed -n 's/^device=//p' /run/attached)
+dd if=/dev/zero of="$device" bs=1M oflag=direct status=none || true
+"$1/test/blockd/testkit/blockd_call" unix:/run/g/control AttachDirect name=direct epoch=0 \
+	"device=TRIB-${device#/dev/mapper/trib-}" >/run/direct
+until dmsetup table "${device##*/}" >/run/table; ! grep -v " linear $(stat -c %Hr:%Lr /dev/vdc) " /run/table; do
+	sleep 0.5
+done
+echo "$device" >/run/device
+END
+
 say_more() { tail -n 20 "$files"/*.log "$files/console" "$files/nbdkit"; }
 
 acked() { tail -n 1 "$files/$1.acked"; }
@@ -138,9 +171,9 @@ check() {
 
 test_what_was_flushed_to_raw_pools_survives_a_power_cut() {
 	local disks=() node lost e
-	for e in honest liar; do fallocate -l 256M "$files/$e"; done
+	for e in honest liar direct; do fallocate -l 256M "$files/$e"; done
 	start_here
-	for e in honest liar; do
+	for e in honest liar direct; do
 		call CreateExtent pool=$e name=$e size=$((16 << 20))
 		call SetExport name=$e epoch=0 initiators=unix
 	done >"$TEST_DIR/made"
@@ -148,34 +181,44 @@ test_what_was_flushed_to_raw_pools_survives_a_power_cut() {
 
 	disk honest writeback
 	disk liar unsafe
+	disk direct writeback
 	"$TOP/tests/vm/run" -t 600 -s "$files" -p "$files/pid" -S "$files/sock" \
 		-d "nbd+unix:///?socket=$files/honest.sock" \
-		-d "nbd+unix:///?socket=$files/liar.sock" >"$files/console" 2>&1 &
+		-d "nbd+unix:///?socket=$files/liar.sock" \
+		-d "nbd+unix:///?socket=$files/direct.sock" >"$files/console" 2>&1 &
 	node=$!
 	at_exit kill $node
-	blockd_on /run/g /dev/vda /dev/vdb
-	guest "mkdir -p /run/g; : >/run/g/conf
+	blockd_on /run/g /dev/vda /dev/vdb /dev/vdc
+	guest "modprobe -a dm-mod loop fuse
+		mkdir -p /run/g; : >/run/g/conf
 		${argv[*]} >$files/guest.log 2>&1 &
 		until $BUILD/test/blockd/testkit/blockd_call unix:/run/g/control GetNode; do
 			kill -0 \$! || exit 1
 			sleep 0.1
 		done >/run/node 2>&1
+		bash $files/straight $BUILD >>$files/write.log 2>&1 || exit 1
+		/usr/bin/python3 $files/write.py direct /run/g \\
+			$BUILD/test/blockd/testkit/blockd_call $files/direct.acked \\
+			\$(cat /run/device) >>$files/write.log 2>&1 &
 		for e in honest liar; do
 			/usr/bin/python3 $files/write.py \$e /run/g \\
 				$BUILD/test/blockd/testkit/blockd_call $files/\$e.acked \\
 				>>$files/write.log 2>&1 &
 		done" || fail "$(cat "$files/guest.log")"
-	eventually 120 eval '[ "$(acked honest)" -ge 90 ] && [ "$(acked liar)" -ge 30 ]'
+	eventually 300 eval '[ "$(acked honest)" -ge 90 ] && [ "$(acked liar)" -ge 30 ] &&
+		[ "$(acked direct)" -ge 90 ]'
 	kill -KILL "${disks[@]}" "$(cat "$files/pid")"
 	wait $node "${disks[@]}" 2>/dev/null || true
-	echo "# $(acked honest) and $(acked liar) steps acknowledged"
+	echo "# $(acked honest), $(acked liar) and $(acked direct) steps acknowledged"
 
-	for e in honest liar; do
+	for e in honest liar direct; do
 		"$BUILD/bin/blockd" --check-pool "$files/$e" || fail "pool $e is hurt"
 	done
 	start_here
-	lost=$(check honest)
-	same "$lost" 0 "blocks that were acknowledged and lost"
+	for e in honest direct; do
+		lost=$(check $e)
+		same "$lost" 0 "blocks of $e that were acknowledged and lost"
+	done
 	lost=$(check liar)
 	[ "$lost" -gt 0 ] || fail "a disk that does not flush has lost nothing: the cut was none"
 	echo "# control: $lost blocks lost"
