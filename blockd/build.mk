@@ -11,7 +11,7 @@ BLOCKD_STORE := blockd/pool/record_text.c blockd/pool/extent_record.c blockd/poo
   blockd/raw/store/raw_alloc.c blockd/raw/store/raw_bitmap.c blockd/raw/store/raw_state.c blockd/raw/store/raw_state_load.c \
   blockd/raw/store/raw_state_emit.c blockd/raw/store/raw_freeze.c blockd/raw/store/raw_salvage.c blockd/raw/store/raw_medium.c \
   blockd/raw/store/raw_store.c blockd/raw/store/raw_commit.c blockd/raw/store/raw_store_open.c \
-  blockd/raw/store/raw_checkpoint.c blockd/raw/store/raw_retry.c blockd/raw/store/raw_extend.c blockd/raw/store/raw_leave.c blockd/raw/store/raw_log.c \
+  blockd/raw/store/raw_checkpoint.c blockd/raw/store/raw_retry.c blockd/raw/store/raw_extend.c blockd/raw/store/raw_leave.c blockd/raw/store/raw_replay.c \
   blockd/raw/store/raw_check.c blockd/raw/pool_raw_check.c blockd/node/pool_proxy.c blockd/node/node_watch.c \
   blockd/node/node_health.c blockd/node/pool_try.c blockd/dir/pool_dir_try.c \
   blockd/raw/dev/raw_users.c blockd/raw/dev/raw_dev.c blockd/raw/dev/raw_io.c blockd/raw/dev/raw_fill.c blockd/raw/dev/raw_partial.c \
@@ -100,7 +100,7 @@ $(eval $(call fuzzer,blockd/raw/store/raw_state_fuzz,\
 $(eval $(call fuzzer,blockd/raw/store/raw_image_fuzz,\
   blockd/testkit/raw_image_kit.c blockd/raw/store/raw_store.c blockd/raw/store/raw_commit.c blockd/raw/store/raw_store_open.c \
   blockd/raw/store/raw_checkpoint.c blockd/raw/store/raw_freeze.c blockd/raw/store/raw_leave.c \
-  blockd/raw/store/raw_log.c blockd/raw/store/raw_check.c \
+  blockd/raw/store/raw_replay.c blockd/raw/store/raw_check.c \
   blockd/raw/store/raw_state.c blockd/raw/store/raw_state_load.c blockd/raw/store/raw_state_emit.c \
   blockd/raw/store/raw_salvage.c blockd/raw/store/raw_map.c blockd/raw/store/raw_map_ask.c blockd/raw/store/raw_alloc.c \
   blockd/raw/store/raw_bitmap.c blockd/raw/store/raw_format.c blockd/raw/store/raw_batch.c \

@@ -153,7 +153,7 @@ int store_read_super(struct raw_medium *medium, uint64_t offset,
 int store_read_part(struct raw_store *store, unsigned copy, uint32_t part,
 		    struct raw_batch_head *ret);
 
-/* ---- blockd/raw/store/raw_log.c ---- */
+/* ---- blockd/raw/store/raw_replay.c ---- */
 
 /* A batch at @offset, whole and checked; -ENODATA: none; or of the medium. */
 int store_read_batch(struct raw_store *store, uint64_t offset, uint64_t end,
