@@ -26,6 +26,6 @@ unstage() { # HOST NAME ID
 }
 # The union of volume NAME on host1.
 union_of() { echo "$C/host1/.*staging/$1"; }
-union_pid() { union_holder "$(union_of "$1")"; }
+union_pid() { union_supervisor "$(union_of "$1")"; }
 
 csi_start 3 $POOL

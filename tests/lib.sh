@@ -164,7 +164,7 @@ end_at_once() {
 
 # Of the union whose last words are these (a regular expression): what was
 # started and would start another server, and who serves.
-union_holder() { first_of "trib-union -f -o .*$1\$"; }
+union_supervisor() { first_of "trib-union -f -o .*$1\$"; }
 union_server() { first_of "trib-union -f --holder-fd=3 .*$1\$"; }
 # Print the processes with these words, without their children: a process that was
 # just forked has the words of its parent until it executes its program.
@@ -178,11 +178,11 @@ first_of() {
 }
 # Another than PID serves: MOUNTPOINT PID. One look-up: between two it may end.
 union_server_after() { local now; now=$(union_server "$1") && [ "$now" != "$2" ]; }
-# A union dies for good: its holder first.
+# A union dies for good: its supervisor first.
 union_kill() {
 	local server
 	server=$(union_server "$1")
-	kill -KILL "$(union_holder "$1")"
+	kill -KILL "$(union_supervisor "$1")"
 	kill -KILL "$server"
 }
 

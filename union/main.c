@@ -224,7 +224,7 @@ int main(int argc, char **argv)
 	}
 	if (argc > 1 && strcmp(argv[1], "--control") == 0)
 		return control_client(argc - 2, argv + 2);
-	if (argc == 2 && strcmp(argv[1], HOLDER_ASKS) == 0)
+	if (argc == 2 && strcmp(argv[1], SUPERVISOR_ASKS) == 0)
 		return say_records();
 	if (argc == 3 && strcmp(argv[1], NUDGE_WORD) == 0)
 		return nudge_main(argv[2]);

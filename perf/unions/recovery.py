@@ -12,15 +12,15 @@ ASKED_MS = 100
 FOLDER = 1_000  # files in one
 
 
-def _wait_ms(holder, path):
+def _wait_ms(supervisor, path):
     """From the kill to the answer to an open, which is a request always."""
-    server = sides.server_of(holder)
+    server = sides.server_of(supervisor)
     start = time.monotonic()
     os.kill(server, signal.SIGKILL)
     with open(path, "rb") as f:
         f.read(1)
     took = 1000 * (time.monotonic() - start)
-    while sides.server_of(holder) in (server, holder):
+    while sides.server_of(supervisor) in (server, supervisor):
         time.sleep(0.001)
     return took
 
@@ -36,12 +36,12 @@ def _killed(place, names):
             os.mkdir(folder)
             sides.name_load("create", folder, FOLDER)
         argv = sides.ours(branches, point)
-        with sides.mounted(argv, point) as holder:
+        with sides.mounted(argv, point) as supervisor:
             for i in range(names // FOLDER):
                 sides.name_load("stat", os.path.join(point, f"folder-{i}"), FOLDER)
             with open(os.path.join(point, "file"), "wb") as f:
                 f.write(b"1")
-            took = [_wait_ms(holder, f.name) for _ in range(KILLS)]
+            took = [_wait_ms(supervisor, f.name) for _ in range(KILLS)]
             return Sample(KILLS, {"mean": sum(took) / KILLS, "worst": max(took)})
     return measure
 

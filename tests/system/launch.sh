@@ -50,7 +50,7 @@ plugin_kill() {
 	rm -f "$C/host1/csi.pid"
 }
 # Processes under the volumes of host1: "PROGRAM PID", sorted; "server PID" is
-# who serves a union, started by its holder
+# who serves a union, started by its supervisor
 servers() {
 	local p line
 	for p in /proc/[0-9]*; do

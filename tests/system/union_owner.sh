@@ -70,7 +70,7 @@ test_one_around_a_branch_is_refused() {
 	taken policy=ff "$D/a/beside"
 }
 
-test_one_without_a_holder_is_an_owner_too() {
+test_one_without_a_supervisor_is_an_owner_too() {
 	two survive=no
 	refused policy=ff "$D/a"
 	kill -KILL "$(server)"

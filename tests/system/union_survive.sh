@@ -657,7 +657,7 @@ test_a_signal_to_both_processes_is_one() {
 	eventually 30 gone
 }
 
-test_without_a_holder_it_serves_on() {
+test_without_a_supervisor_it_serves_on() {
 	union
 	echo kept >"$M/f"
 	kill -9 "$(supervisor)"

@@ -434,8 +434,8 @@ test_a_union_goes_on_when_its_server_is_killed_or_replaced() {
 	same "$(cat "$m/open" | xargs)" "kept more"
 	is_whole 1 on
 	same "$(status on | grep -o 'pid=[0-9]*')" "$pid"
-	# One without its holder serves on, and is found.
-	kill -KILL "$(union_holder "$m")"
+	# One without its supervisor serves on, and is found.
+	kill -KILL "$(union_supervisor "$m")"
 	check "$m"
 	eventually 30 eval "status on | grep -q 'pid=$(server_of on)\b'"
 	v 1 detach name=on

@@ -142,7 +142,7 @@ static void branches_have_flags_and_escapes(void **state)
 }
 
 /* The union may be among the matches, and dead. */
-static void a_server_with_a_holder_looks_for_no_match(void **state)
+static void a_server_with_a_supervisor_looks_for_no_match(void **state)
 {
 	(void)state;
 	refused("nothing matches", PARSE("/none/*", "/mnt"));
@@ -683,7 +683,7 @@ int main(void)
 		cmocka_unit_test(options_are_taken_in_both_spellings),
 		cmocka_unit_test(a_label_with_categories_reaches_libfuse_whole),
 		cmocka_unit_test(branches_have_flags_and_escapes),
-		cmocka_unit_test(a_server_with_a_holder_looks_for_no_match),
+		cmocka_unit_test(a_server_with_a_supervisor_looks_for_no_match),
 		cmocka_unit_test(branches_have_a_mode_and_a_minimum),
 		cmocka_unit_test(options_of_mergerfs_are_taken),
 		cmocka_unit_test(lists_of_people_are_taken),

@@ -75,7 +75,7 @@ static void a_server_is_given_what_was_kept(void **state)
 	assert_int_equal(fd_store_take_any(&token), -1);
 }
 
-static void the_holder_is_told(void **state)
+static void the_supervisor_is_told(void **state)
 {
 	auto_close int one = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	struct error no = {EPROTO, "no"}, longest = {.code = EIO};
@@ -136,7 +136,7 @@ static void refuses_a_message_that_is_cut(void **state)
 	assert_int_equal(fd, -1);
 }
 
-static void a_holder_that_is_gone_gives_nothing(void **state)
+static void a_supervisor_that_is_gone_gives_nothing(void **state)
 {
 	(void)state;
 	fd_close(take_fd(&ends[0]));
@@ -185,7 +185,7 @@ static void asks_to_be_replaced_and_is_told_why_not(void **state)
 }
 
 /* An older supervisor does not know the message. */
-static void waits_no_longer_than_it_may_for_a_holder_that_is_silent(
+static void waits_no_longer_than_it_may_for_a_supervisor_that_is_silent(
 	void **state)
 {
 	struct error err = {0};
@@ -220,19 +220,20 @@ int main(void)
 			teardown),
 		cmocka_unit_test_setup_teardown(a_server_is_given_what_was_kept,
 						setup, teardown),
-		cmocka_unit_test_setup_teardown(the_holder_is_told, setup,
+		cmocka_unit_test_setup_teardown(the_supervisor_is_told, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(what_a_server_sent_outlives_it,
 						setup, teardown),
 		cmocka_unit_test_setup_teardown(refuses_a_message_that_is_cut,
 						setup, teardown),
 		cmocka_unit_test_setup_teardown(
-			a_holder_that_is_gone_gives_nothing, setup, teardown),
+			a_supervisor_that_is_gone_gives_nothing, setup,
+			teardown),
 		cmocka_unit_test_setup_teardown(
 			asks_to_be_replaced_and_is_told_why_not, setup,
 			teardown),
 		cmocka_unit_test_setup_teardown(
-			waits_no_longer_than_it_may_for_a_holder_that_is_silent,
+			waits_no_longer_than_it_may_for_a_supervisor_that_is_silent,
 			setup, teardown),
 	};
 

@@ -144,7 +144,7 @@ static int start_server(struct supervisor *h, struct error *err)
 /* Can the program at our path go on with what this server keeps? */
 static int check_program(const struct supervisor *h, struct error *err)
 {
-	const char *argv[] = {h->argv[0], HOLDER_ASKS, NULL};
+	const char *argv[] = {h->argv[0], SUPERVISOR_ASKS, NULL};
 	struct process_result result;
 	bool can;
 
@@ -610,7 +610,7 @@ static int not_started(struct supervisor *h, struct error *err)
 	return start_again(h, true, how, err);
 }
 
-static int hold_signals(void)
+static int block_signals(void)
 {
 	sigset_t set;
 
@@ -641,7 +641,7 @@ static const char **server_argv(int argc, char **argv, char *self)
 	return words;
 }
 
-static int hold(struct supervisor *h, struct error *err)
+static int supervise(struct supervisor *h, struct error *err)
 {
 	siginfo_t info;
 	int r;
@@ -680,10 +680,10 @@ int supervisor_run(const struct union_options *options, int argc, char **argv,
 				 options->mountpoint, strerror(errno));
 	stuck_servers_init(&h.dying);
 	h.argv = server_argv(argc, argv, self);
-	h.signals = hold_signals();
+	h.signals = block_signals();
 	limits_raise();
 	r = h.argv && h.signals >= 0
-		    ? hold(&h, err)
+		    ? supervise(&h, err)
 		    : error_set(err, ENOMEM, "%s", strerror(ENOMEM));
 	fd_store_server_done(&h.held);
 	stuck_servers_done(&h.dying);

@@ -20,7 +20,7 @@
  * The one word at which that program tells, in a line, which records it keeps:
  * state_layout(), or 0.
  */
-#define HOLDER_ASKS "--records"
+#define SUPERVISOR_ASKS "--records"
 
 /*
  * Hold the union of this command line, in the calling process. SIGTERM, SIGINT

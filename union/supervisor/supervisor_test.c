@@ -32,9 +32,9 @@
 
 #include <cmocka.h>
 
-#define HOLDER_FD 3
-#define ASKED     "TRIB_HOLDER_TEST_ASKED" /* path, made when asked */
-#define RECORDS   "TRIB_HOLDER_TEST_RECORDS"
+#define SUPERVISOR_FD 3
+#define ASKED         "TRIB_SUPERVISOR_TEST_ASKED" /* path, made when asked */
+#define RECORDS       "TRIB_SUPERVISOR_TEST_RECORDS"
 
 static char mountpoint[64];
 
@@ -174,7 +174,7 @@ static int keep_too_much(const char *at)
 	(void)at;
 	if (prlimit(getppid(), RLIMIT_NOFILE, &few, NULL) < 0)
 		return 2;
-	fd_store_fd(FD_STORE_FIRST, HOLDER_FD);
+	fd_store_fd(FD_STORE_FIRST, SUPERVISOR_FD);
 	return 0;
 }
 
@@ -207,7 +207,7 @@ static int serve(char **words)
 {
 	size_t i;
 
-	if (fd_store_start(HOLDER_FD) < 0)
+	if (fd_store_start(SUPERVISOR_FD) < 0)
 		return 2;
 	for (i = 0; i < array_size(servers); i++)
 		if (strcmp(servers[i].name, words[0]) == 0)
@@ -415,7 +415,7 @@ int main(int argc, char **argv)
 
 	if (argc == 5 && strcmp(argv[1], "-f") == 0)
 		return serve(argv + 3);
-	if (argc == 2 && strcmp(argv[1], HOLDER_ASKS) == 0)
+	if (argc == 2 && strcmp(argv[1], SUPERVISOR_ASKS) == 0)
 		return say_records();
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -38,8 +38,8 @@
 
 enum part {
 	PART_NONE,
-	PART_SERVER, /* of a union that has a holder */
-	PART_FIRST,  /* what was started: its holder, or all of it */
+	PART_SERVER, /* of a union that has a supervisor */
+	PART_FIRST,  /* what was started: its supervisor, or all of it */
 };
 
 /*
@@ -142,7 +142,7 @@ int union_wait_end(pid_t pid, const char *mount_point, int timeout_ms,
 {
 	int r = wait_end(pid, timeout_ms, kill_it, err);
 
-	/* A server outlives a holder that was killed. */
+	/* A server outlives a supervisor that was killed. */
 	while (r == 0 && kill_it && (pid = union_find(mount_point)) > 0)
 		r = wait_end(pid, 0, true, err);
 	return r;
