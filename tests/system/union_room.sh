@@ -238,13 +238,14 @@ test_without_anything_to_move_it_is_an_error() {
 	pid=$!
 	at_exit kill $pid
 	eventually 60 test -s "$D/said"
-	fails 1 'No space left' timeout 20 bash -c 'dd if=/dev/zero bs=128k count=1000 status=none >&7'
+	# A writer that waits for what cannot come has its answer after 60 s.
+	fails 1 'No space left' timeout 50 bash -c 'dd if=/dev/zero bs=128k count=1000 status=none >&7'
 	nothing_else_changed
 	same "$(moved)" 0
-	# While nothing changes it costs nothing.
+	# While nothing changes it costs little: walks take 1 part in 10 of the time.
 	used=$(cpu)
 	sleep 2
-	[ $(($(cpu) - used)) -le 10 ] || fail "it goes on looking"
+	[ $(($(cpu) - used)) -le 40 ] || fail "it goes on looking"
 	# When they are closed there is room.
 	kill $pid
 	wait $pid || true
@@ -259,9 +260,8 @@ test_what_moves_is_whole_though_servers_are_killed() {
 	python3 - "$M/new" <<-'END' || fail "a write failed"
 		import errno, os, sys, time
 		fd = os.open(sys.argv[1], os.O_CREAT | os.O_WRONLY)
-		end = time.time() + 100
 		for i in range(100):
-		    at = 0
+		    at, end = 0, time.time() + 100
 		    while at < 1 << 20:
 		        try:
 		            at += os.pwrite(fd, bytes([i]) * ((1 << 20) - at), (i << 20) + at)
