@@ -88,18 +88,23 @@ test_it_grows_while_it_is_mounted() {
 	nothing_of_ours
 }
 
+# A device is mounted on /mnt in the mount namespace of $other, with "old" in f.
+mount_elsewhere() { # DEVICE
+	unshare --mount sh -c \
+		'mount "$0" /mnt && echo old >/mnt/f && sync && echo mounted && exec sleep 600' \
+		"$1" >"$TEST_DIR/elsewhere" &
+	other=$!
+	at_exit end_at_once $other
+	eventually 60 grep -q mounted "$TEST_DIR/elsewhere"
+	becomes $other sleep
+}
+
 # A stale attachment is mounted in a mount namespace that nobody reaches: the next
 # one has the extent at once, and the stale one's writes come to nothing.
 test_a_stale_one_in_another_mount_namespace_holds_nothing_up() {
 	attach_any loop
 	mkfs.ext4 -q "$device"
-	unshare --mount sh -c \
-		'mount "$0" /mnt && echo old >/mnt/f && sync && echo mounted && exec sleep 600' \
-		"$device" >"$TEST_DIR/elsewhere" &
-	other=$!
-	at_exit end_at_once $other
-	eventually 60 grep -q mounted "$TEST_DIR/elsewhere"
-	becomes $other sleep
+	mount_elsewhere "$device"
 	first=$device first_under=$under
 	refused EBUSY "another mount namespace" detach id=a
 	call fence id=a
@@ -267,13 +272,7 @@ start_node() {
 # An extent is taken from its user on its own node, mounted where nobody gets to.
 test_a_higher_epoch_takes_an_extent_from_its_user_here() {
 	start_node taken
-	unshare --mount sh -c \
-		'mount "$0" /mnt && echo old >/mnt/f && sync && echo mounted && exec sleep 600' \
-		"$device" >"$TEST_DIR/elsewhere" &
-	other=$!
-	at_exit end_at_once $other
-	eventually 60 grep -q mounted "$TEST_DIR/elsewhere"
-	becomes $other sleep
+	mount_elsewhere "$device"
 	blockd_call GetExtent name=e | grep -F "${device##*/}"
 	# A claim that does not name its attachment changes nothing.
 	fails 1 "is held by $under" blockd_call SetExport name=e epoch=2 grant=second \
