@@ -30,7 +30,7 @@ int attach_top_remove(struct attachment *a, struct error *err)
 int attach_top_cut_off(struct attachment *a, struct error *err)
 {
 	const struct transport *t = transport_find(a->record.transport);
-	int r = t && t->fail ? t->fail(a, err) : 0;
+	int r = t ? t->fail(a, err) : 0;
 
 	return r < 0 ? r : top_device_fence(a->tag, err);
 }

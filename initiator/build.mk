@@ -2,7 +2,7 @@ $(eval $(call library,nbdclient,\
   initiator/device/parts.c initiator/nbd/nbd_client.c initiator/nbd/nbd_connect.c,,base))
 
 $(eval $(call library,initiator,\
-  initiator/attach_parts.c initiator/device/device.c initiator/initiator.c initiator/attach_top.c initiator/iscsi/iscsi_record.c \
+  initiator/attach_exchange.c initiator/attach_parts.c initiator/attach_request.c initiator/device/device.c initiator/initiator.c initiator/attach_top.c initiator/iscsi/iscsi_record.c \
   initiator/iscsi/iscsi_sysfs.c initiator/device/loopdev.c \
   initiator/nbd/nbd_netlink.c initiator/device/record.c initiator/device/top_device.c initiator/transport/transport.c \
   initiator/transport/transport_fuse.c initiator/transport/transport_iscsi.c \

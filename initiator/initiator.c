@@ -13,14 +13,15 @@
 
 #include "base/cleanup.h"
 #include "base/file.h"
+#include "initiator/attach_exchange.h"
 #include "initiator/attach_parts.h"
+#include "initiator/attach_request.h"
 #include "initiator/attach_top.h"
 #include "initiator/device/top_device.h"
 #include "initiator/transport/transport.h"
 
-#define LOCK_NAME       ".lock"
-#define DEAD_TIMEOUT_MS 30000
-#define LIST_MAX        65536 /* attachments of one machine */
+#define LOCK_NAME ".lock"
+#define LIST_MAX  65536 /* attachments of one machine */
 
 /* The state directory, locked until it is closed. */
 struct state {
@@ -172,15 +173,20 @@ static bool examine(struct attachment *a, struct initiator_device *ret)
 	if (!t || !a->record.ready)
 		r = error_set(&problem, EIO,
 			      "not finished: attach it again, or detach it");
+	else if (a->record.top[0] && top_device_is_cut_off(&a->record))
+		r = error_set(&problem, ESTALE,
+			      "%s is cut off: attach it again", a->record.top);
 	else
 		r = t->check(a, &dead, &problem);
 	if (!r && a->record.top[0]) {
 		r = top_device_check(&a->record, &problem);
-		dead = true;
+		dead = r != -EACCES;
 	}
 	describe(&a->record, ret);
 	ret->healthy = !r;
 	ret->dead = r < 0 && dead;
+	ret->keeps = ret->dead && a->record.top[0] &&
+		     top_device_in_use(&a->record);
 	if (r < 0) {
 		(void)snprintf(ret->problem, sizeof(ret->problem), "%.255s",
 			       error_text(&problem));
@@ -190,117 +196,6 @@ static bool examine(struct attachment *a, struct initiator_device *ret)
 }
 
 /* ---- attach ---- */
-
-static int check_text(const char *what, const char *text, struct error *err)
-{
-	if (!text)
-		return 0;
-	if (!*text || strlen(text) >= RECORD_TEXT_MAX)
-		return error_set(err, EINVAL, "%s has 1 to %d bytes", what,
-				 RECORD_TEXT_MAX - 1);
-	if (!record_text_ok(text))
-		return error_set(err, EINVAL,
-				 "%s must not hold control characters", what);
-	return 0;
-}
-
-static int check_request(const struct initiator_request *q, struct error *err)
-{
-	int r = name_check("attachment", q->id, err);
-
-	if (!r)
-		r = check_text("a file's path", q->local_path, err);
-	if (!r)
-		r = check_text("an address", q->address, err);
-	if (!r)
-		r = check_text("an export's name", q->export_name, err);
-	if (!r)
-		r = check_text("an iSCSI portal", q->iscsi_portal, err);
-	if (!r)
-		r = check_text("an iSCSI target", q->iscsi_target, err);
-	if (!r)
-		r = check_text("a secrets' file", q->chap_file, err);
-	if (r < 0)
-		return r;
-	if (!q->size || q->size > INT64_MAX || q->size % DEVICE_BLOCK_SIZE)
-		return error_set(err, EINVAL,
-				 "an extent's size is a multiple of %d bytes",
-				 DEVICE_BLOCK_SIZE);
-	r = attach_parts_check(q, err);
-	if (r < 0)
-		return r;
-	if (q->local_path && q->local_path[0] != '/')
-		return error_set(err, EINVAL, "'%s' is not an absolute path",
-				 q->local_path);
-	return 0;
-}
-
-static void copy_text(char *to, const char *from)
-{
-	(void)snprintf(to, RECORD_TEXT_MAX, "%s", from ? from : "");
-}
-
-static void fill_record(struct record *r, const struct initiator_request *q,
-			const struct transport *t, const char *why)
-{
-	char id[sizeof(r->id)];
-
-	memcpy(id, r->id, sizeof(id));
-	memset(r, 0, sizeof(*r));
-	memcpy(r->id, id, sizeof(id));
-	(void)snprintf(r->transport, sizeof(r->transport), "%s", t->name);
-	(void)snprintf(r->why, sizeof(r->why), "%s", why);
-	if (t->local) {
-		copy_text(r->local_path, q->local_path);
-	} else if (t->iscsi) {
-		copy_text(r->address, q->iscsi_portal);
-		copy_text(r->export_name, q->iscsi_target);
-		copy_text(r->chap_file, q->chap_file);
-		(void)snprintf(r->identity, sizeof(r->identity), "%s",
-			       q->identity ? q->identity : "");
-	} else {
-		copy_text(r->address,
-			  q->n_parts ? q->parts[0].address : q->address);
-		copy_text(r->export_name, q->n_parts ? q->parts[0].export_name
-						     : q->export_name);
-	}
-	r->size = q->size;
-	r->read_only = q->read_only;
-	r->connections = q->connections ? q->connections : 1;
-	r->dead_timeout_ms = q->dead_timeout_ms ? q->dead_timeout_ms
-						: DEAD_TIMEOUT_MS;
-	if (boot_id_read(r->boot) < 0)
-		r->boot[0] = 0;
-}
-
-static bool same_place(const struct record *r, const char *address,
-		       const char *name)
-{
-	return address && name && !strcmp(address, r->address) &&
-	       !strcmp(name, r->export_name);
-}
-
-static bool same_source(const struct attachment *a,
-			const struct initiator_request *q)
-{
-	const struct record *r = &a->record;
-	const struct transport *t = transport_find(r->transport);
-
-	if (strcmp(q->transport, "auto") != 0 &&
-	    strcmp(q->transport, r->transport) != 0)
-		return false;
-	if (r->read_only != q->read_only)
-		return false;
-	if (r->parts && (r->parts > 1 || q->n_parts))
-		return attach_parts_same(a, q);
-	if (q->n_parts)
-		return false;
-	if (r->local_path[0])
-		return q->local_path && !strcmp(q->local_path, r->local_path);
-	if (t && t->iscsi)
-		return same_place(r, q->iscsi_portal, q->iscsi_target);
-	return same_place(r, q->address, q->export_name);
-}
 
 static int grow_device(struct attachment *a, uint64_t size, struct error *err)
 {
@@ -343,7 +238,9 @@ static int grow_parts(struct attachment *a, const struct parts *asked,
 	*now = asked ? *asked : *before;
 	if (!asked)
 		now->items[0].size = size;
-	r = parts_save(a->dirfd, name, now, err);
+	r = parts_take_place(before, now, err);
+	if (r == 0)
+		r = parts_save(a->dirfd, name, now, err);
 	if (r < 0)
 		return r;
 	r = grow_device(a, size, err);
@@ -387,7 +284,7 @@ static int reuse(struct attachment *a, const struct initiator_request *q,
 	auto_free struct parts *parts = NULL;
 	int r = 0;
 
-	if (!same_source(a, q))
+	if (!attach_request_is_same(a, q))
 		return error_set(err, EEXIST,
 				 "attachment %s is %s over %s%s already: "
 				 "detach it first",
@@ -417,7 +314,7 @@ static int make(struct attachment *a, const struct initiator_request *q,
 	char name[128];
 	int r = t->parts ? attach_parts_of(q, &parts, err) : 0;
 
-	fill_record(&a->record, q, t, why);
+	attach_request_fill(&a->record, q, t, why);
 	a->record.parts = parts ? parts->n : 0;
 	attach_parts_name(a, name, sizeof(name));
 	if (!r)
@@ -457,16 +354,59 @@ static size_t probe_all(struct initiator_capability *ret, size_t max)
 	return n;
 }
 
+/* Is the one there well, but not what it is to be below? */
+static bool has_to_change(const struct attachment *a,
+			  const struct initiator_request *q)
+{
+	return (q->renew || !attach_request_is_same(a, q)) &&
+	       attach_exchange_possible(a, q);
+}
+
+/* Take down what is there, and make another. */
+static int attach_anew(struct attachment *a, const struct initiator_request *q,
+		       struct initiator_device *ret, struct error *err)
+{
+	struct initiator_capability capabilities[TRANSPORTS_MAX];
+	const struct transport *t;
+	char why[INITIATOR_TEXT_MAX];
+	/* Users of a dead device must not hold the next one up. */
+	int r = a->record.top[0] ? attach_top_cut_off(a, err) : 0;
+
+	if (!r)
+		r = take_down(a, err);
+	if (r < 0)
+		return error_prefix(err, "the rest of attachment %s: ", q->id);
+	(void)probe_all(capabilities, TRANSPORTS_MAX);
+	r = transport_choose(q, capabilities, &t, why, err);
+	if (!r)
+		r = make(a, q, t, why, err);
+	if (r < 0)
+		return error_prefix(err, "attach %s: ", q->id);
+	(void)examine(a, ret);
+	return 0;
+}
+
+/* @device: what is there, and dead or not what it has to be below */
+static int attach_over(struct attachment *a, const struct initiator_request *q,
+		       struct initiator_device *device, struct error *err)
+{
+	int r = attach_exchange_possible(a, q) ? attach_exchange(a, q, err)
+					       : -ESTALE;
+
+	if (r == -ESTALE && device->dead)
+		return attach_anew(a, q, device, err);
+	(void)examine(a, device);
+	return r < 0 ? error_prefix(err, "exchange what is below %s: ", q->id)
+		     : 0;
+}
+
 int initiator_attach(const struct initiator_request *q,
 		     struct initiator_device *ret, struct error *err)
 {
 	auto_state struct state state = {.dirfd = -1, .lock = -1};
-	struct initiator_capability capabilities[TRANSPORTS_MAX];
-	struct initiator_device device;
-	const struct transport *t;
-	char why[INITIATOR_TEXT_MAX];
+	struct initiator_device device = {.bad_part = -1};
 	struct attachment a;
-	int r = check_request(q, err);
+	int r = attach_request_check(q, err);
 
 	if (r < 0)
 		return r;
@@ -476,28 +416,15 @@ int initiator_attach(const struct initiator_request *q,
 		return r;
 	a.launcher = q->launcher;
 	r = attachment_load(&a, err);
-	if (r < 0)
-		return r;
-	if (r && !examine(&a, &device)) {
+	if (r == 0)
+		r = attach_anew(&a, q, &device, err);
+	else if (r > 0 && !examine(&a, &device) && !has_to_change(&a, q))
 		r = reuse(&a, q, &device, err);
-		if (!r)
-			*ret = device;
-		return r;
-	}
-	/* Users of a dead device must not hold the next one up. */
-	r = a.record.top[0] ? attach_top_cut_off(&a, err) : 0;
-	if (!r)
-		r = take_down(&a, err);
-	if (r < 0)
-		return error_prefix(err, "the rest of attachment %s: ", q->id);
-	(void)probe_all(capabilities, TRANSPORTS_MAX);
-	r = transport_choose(q, capabilities, &t, why, err);
-	if (!r)
-		r = make(&a, q, t, why, err);
-	if (r < 0)
-		return error_prefix(err, "attach %s: ", q->id);
-	(void)examine(&a, ret);
-	return 0;
+	else if (r > 0)
+		r = attach_over(&a, q, &device, err);
+	if (r == 0)
+		*ret = device;
+	return r;
 }
 
 /* ---- the rest ---- */

@@ -63,6 +63,7 @@ struct initiator_request {
 	const char *chap_file; /* base/wire/chap_secrets.h; NULL: no CHAP */
 	uint64_t size;         /* bytes; what the server says must agree */
 	bool read_only;
+	bool renew; /* make the device below anew, though it is well */
 	unsigned connections; /* kernel NBD; 0: 1 */
 	/*
 	 * Time that I/O waits for a lost server before it fails with EIO. ms;
@@ -101,20 +102,30 @@ struct initiator_device {
 	 * back.
 	 */
 	bool dead;
+	/*
+	 * True: it is dead, and attaching it anew lets its users keep their
+	 * device, if its server has kept what was not flushed.
+	 */
+	bool keeps;
 };
 
 /*
  * Attach, or find that it is attached already. The same id with the same source
  * gives the device that is there. A dead device (its process killed, its device
  * gone, refused by the server) is taken down and made anew. Another source (a
- * newer epoch) is -EEXIST unless the old one is dead. A dead one that is still
- * in use is cut off, where there is device mapper. A larger size grows the
+ * newer epoch) is -EEXIST unless the old one is dead. A larger size grows the
  * device. A device whose server is away for the moment is there: 0, with
  * healthy false.
  *
+ * Where there is device mapper, a dead device that is in use is exchanged below
+ * its users. They keep their device, if the extent, the epoch and the server's
+ * incarnation are the same (initiator/attach_exchange.h); else they are cut
+ * off. So is one whose server has another address now, or with renew.
+ *
  * -ENODEV: the transport asked for is not possible here, the text says why.
  * -EACCES: the server refused (not allowed, older epoch); -ENOENT: no such
- * export; -EHOSTUNREACH: no answer. On failure nothing is left behind.
+ * export; -EHOSTUNREACH: no answer. On failure nothing is left behind, but a
+ * device in use that could not be exchanged.
  */
 int initiator_attach(const struct initiator_request *request,
 		     struct initiator_device *ret, struct error *err);

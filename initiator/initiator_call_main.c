@@ -67,6 +67,8 @@ static int parse(struct initiator_request *q, char *word, struct error *err)
 		q->chap_file = value;
 	else if (!strcmp(word, "read_only"))
 		q->read_only = *value == '1';
+	else if (!strcmp(word, "renew"))
+		q->renew = *value == '1';
 	else if (!strcmp(word, "connections"))
 		q->connections = (unsigned)strtoul(value, NULL, 10);
 	else if (!strcmp(word, "dead_timeout_ms"))
@@ -88,10 +90,10 @@ static void show(const struct initiator_device *d)
 {
 	printf("id=%s\ntransport=%s\ndevice=%s\nunder=%s\nwhy=%s\nsource=%s\n"
 	       "size=%llu\nread_only=%d\nhealthy=%d\nproblem=%s\n"
-	       "bad_part=%d\n",
+	       "bad_part=%d\nkeeps=%d\n",
 	       d->id, d->transport, d->device, d->under, d->why, d->source,
 	       (unsigned long long)d->size, d->read_only, d->healthy,
-	       d->problem, d->bad_part);
+	       d->problem, d->bad_part, d->keeps);
 }
 
 static int call_attach(struct initiator_request *q, struct error *err)

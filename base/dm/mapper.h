@@ -143,7 +143,10 @@ int mapper_clear(struct mapper *m, const char *uuid, int limit_ms,
 int mapper_remove(struct mapper *m, const char *uuid, unsigned flags,
 		  int limit_ms, struct error *err);
 
-/* Get a device. -ENOENT: there is none of that UUID. */
+/*
+ * Get a device. -ENOENT: there is none of that UUID. Any other error: the
+ * driver could not be asked.
+ */
 int mapper_get(struct mapper *m, const char *uuid, struct mapper_device *ret,
 	       struct error *err);
 

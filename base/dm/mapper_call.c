@@ -125,8 +125,8 @@ static int get(const char *uuid, const char *name, struct mapper_device *ret)
 	if (!task || (!uuid && !dm_task_set_name(task, name)))
 		return -ENOMEM;
 	r = task_run(task);
-	if (r < 0)
-		return r == -ENXIO ? -ENOENT : r;
+	if (r < 0) /* ENOENT: there is no driver to ask */
+		return r == -ENXIO ? -ENOENT : r == -ENOENT ? -ENODEV : r;
 	if (!dm_task_get_info(task, &info) || !info.exists)
 		return -ENOENT;
 	fill_device(task, &info, ret);

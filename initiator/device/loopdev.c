@@ -151,16 +151,28 @@ static bool is_ours(const char *name, const char *backing_end, const char *tag)
 	return tag && has_tag(name, tag);
 }
 
+/* Does it go when its last user closes it? */
+static bool is_going(const char *name)
+{
+	char text[8];
+
+	return device_attribute(name, "loop/autoclear", text, sizeof(text)) ==
+		       0 &&
+	       strcmp(text, "1") == 0;
+}
+
 int loopdev_find(const char *backing_end, const char *tag, char *ret)
 {
 	DIR *dir = opendir("/sys/block");
+	bool stays = false;
 	struct dirent *e;
 	int r = -ENOENT;
 
-	while (dir && r < 0 && (e = readdir(dir))) {
+	while (dir && !stays && (e = readdir(dir))) {
 		if (!is_ours(e->d_name, backing_end, tag))
 			continue;
 		(void)snprintf(ret, DEVICE_PATH_MAX, "/dev/%.24s", e->d_name);
+		stays = !is_going(e->d_name);
 		r = 0;
 	}
 	if (dir)
@@ -216,6 +228,30 @@ int loopdev_detach(const char *device, struct error *err)
 				 "%s is open: it is removed once it is closed",
 				 device);
 	return 0;
+}
+
+int loopdev_leave(const char *device, struct error *err)
+{
+	auto_close int fd = open(device, O_RDONLY | O_CLOEXEC);
+
+	/* Open twice, the kernel marks it, and it stays for the other one. */
+	if (fd < 0 || ioctl(fd, LOOP_CLR_FD, 0) < 0)
+		return errno == ENXIO || errno == ENOENT
+			       ? 0
+			       : error_set(err, errno, "LOOP_CLR_FD %s: %s",
+					   device, strerror(errno));
+	return 0;
+}
+
+bool loopdev_is_over(const char *device, int fd)
+{
+	struct loop_info64 info;
+	struct stat st;
+
+	auto_close int loop = open(device, O_RDONLY | O_CLOEXEC);
+	return loop >= 0 && ioctl(loop, LOOP_GET_STATUS64, &info) == 0 &&
+	       fstat(fd, &st) == 0 && info.lo_device == st.st_dev &&
+	       info.lo_inode == st.st_ino;
 }
 
 int loopdev_resize(const char *device, struct error *err)

@@ -32,7 +32,8 @@ int loopdev_attach(int fd, const char *tag, bool read_only, bool direct,
  * blocks when the file's server does. So files with names that begin with
  * LOOPDEV_QUIET are only compared by path. The path is as its attacher saw it.
  * If the attacher's mount namespace is gone, only the part of the path below
- * the mount point is known, and that must match. Returns 0 or -ENOENT.
+ * the mount point is known, and that must match. Of two devices, one that stays
+ * is found before one that its last user takes along. Returns 0 or -ENOENT.
  */
 #define LOOPDEV_QUIET "extent@" /* no name of an extent (base/uuid_name.h) */
 int loopdev_find(const char *backing_end, const char *tag, char *ret);
@@ -50,6 +51,15 @@ int loopdev_check(const char *device, const char *path, struct error *err);
  * changed, unless the text says that the device will go once closed.
  */
 int loopdev_detach(const char *device, struct error *err);
+
+/*
+ * Let a device that others have open go when they close it. loopdev_find()
+ * prefers others then. Not there: 0.
+ */
+int loopdev_leave(const char *device, struct error *err);
+
+/* Tell whether the file behind the device is the open file @fd. */
+bool loopdev_is_over(const char *device, int fd);
 
 /* Make the device as large as its file. */
 int loopdev_resize(const char *device, struct error *err);

@@ -25,6 +25,30 @@ int parts_set(struct parts *parts, unsigned index, const char *address,
 	(void)strcpy(part->address, address);
 	(void)strcpy(part->export_name, export_name);
 	part->size = size;
+	part->incarnation[0] = 0;
+	return 0;
+}
+
+static bool word_ok(const char *text)
+{
+	for (; *text; text++)
+		if ((unsigned char)*text <= ' ' || *text == 0x7f)
+			return false;
+	return true;
+}
+
+int parts_keep_incarnation(struct part *part, const char *description,
+			   struct error *err)
+{
+	if (part->incarnation[0] && strcmp(part->incarnation, description) != 0)
+		return error_set(
+			err, ESTALE,
+			"the server of export '%s' is another "
+			"incarnation now: unflushed writes may be lost",
+			part->export_name);
+	if (strlen(description) < sizeof(part->incarnation) &&
+	    word_ok(description))
+		(void)strcpy(part->incarnation, description);
 	return 0;
 }
 
@@ -65,6 +89,24 @@ int parts_check_grown(const struct parts *before, const struct parts *now,
 	return 0;
 }
 
+int parts_take_place(const struct parts *before, struct parts *now,
+		     struct error *err)
+{
+	auto_free struct parts *moved = malloc(sizeof(*moved));
+	int r;
+
+	if (!moved)
+		return error_set(err, ENOMEM, "no memory for a list of parts");
+	*moved = *before;
+	for (unsigned i = 0; i < before->n && i < now->n; i++)
+		(void)strcpy(moved->items[i].address, now->items[i].address);
+	r = parts_check_grown(moved, now, err);
+	for (unsigned i = 0; r == 0 && i < before->n; i++)
+		(void)strcpy(now->items[i].incarnation,
+			     before->items[i].incarnation);
+	return r;
+}
+
 char *parts_encode(const struct parts *parts)
 {
 	char *text = NULL;
@@ -76,9 +118,11 @@ char *parts_encode(const struct parts *parts)
 	(void)fprintf(out, "version=1\nstripe=%u %" PRIu64 "\n",
 		      parts->stripe.width, parts->stripe.unit);
 	for (unsigned i = 0; i < parts->n; i++)
-		(void)fprintf(out, "part=%" PRIu64 " %s %s\n",
+		(void)fprintf(out, "part=%" PRIu64 " %s %s%s%s\n",
 			      parts->items[i].size, parts->items[i].address,
-			      parts->items[i].export_name);
+			      parts->items[i].export_name,
+			      *parts->items[i].incarnation ? " " : "",
+			      parts->items[i].incarnation);
 	if (fclose(out)) { /* the only check needed: it keeps the error */
 		free(text);
 		return NULL;
@@ -106,7 +150,7 @@ static bool take_number(char **at, uint64_t max, uint64_t *ret)
 
 static int parts_decode_line(char *line, struct parts *parts)
 {
-	char *at = strchr(line, '='), *address, *export_name;
+	char *at = strchr(line, '='), *address, *export_name, *incarnation;
 	uint64_t number;
 
 	if (!at)
@@ -124,9 +168,17 @@ static int parts_decode_line(char *line, struct parts *parts)
 		return -EINVAL;
 	address = strsep(&at, " ");
 	export_name = strsep(&at, " ");
-	if (!address || !export_name || at)
+	incarnation = strsep(&at, " ");
+	if (!address || !export_name || at ||
+	    parts_set(parts, parts->n, address, export_name, number, NULL) < 0)
 		return -EINVAL;
-	return parts_set(parts, parts->n++, address, export_name, number, NULL);
+	if (incarnation &&
+	    (!*incarnation || strlen(incarnation) >= PARTS_WORD_SIZE))
+		return -EINVAL;
+	if (incarnation)
+		(void)strcpy(parts->items[parts->n].incarnation, incarnation);
+	parts->n++;
+	return 0;
 }
 
 int parts_decode(const char *text, size_t length, struct parts *ret,
@@ -174,14 +226,6 @@ int parts_load(int dirfd, const char *path, struct parts **ret,
 	}
 	*ret = take_ptr(parts);
 	return 0;
-}
-
-static bool word_ok(const char *text)
-{
-	for (; *text; text++)
-		if ((unsigned char)*text <= ' ' || *text == 0x7f)
-			return false;
-	return true;
 }
 
 int parts_save(int dirfd, const char *path, const struct parts *parts,

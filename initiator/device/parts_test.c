@@ -39,6 +39,9 @@ static void survives_the_way_through_a_file(void **state)
 
 	(void)state;
 	assert_non_null(mkdtemp(dir));
+	assert_int_equal(
+		parts_keep_incarnation(&parts->items[7], "incarnation=1", NULL),
+		0);
 	(void)snprintf(path, sizeof(path), "%s/a.parts", dir);
 	assert_int_equal(parts_load(AT_FDCWD, path, &back, NULL), -ENOENT);
 	assert_int_equal(parts_save(AT_FDCWD, path, parts, NULL), 0);
@@ -48,6 +51,32 @@ static void survives_the_way_through_a_file(void **state)
 	(void)remove(dir);
 }
 
+static void parts_keep_their_incarnation_at_another_address(void **state)
+{
+	auto_free struct parts *before = parts_of(2, 0), *now = parts_of(3, 0);
+	struct part *part = &before->items[0];
+	char longest[PARTS_WORD_SIZE + 1] = "";
+
+	(void)state;
+	memset(longest, 'x', PARTS_WORD_SIZE);
+	/* what the file can't keep is not kept */
+	assert_int_equal(parts_keep_incarnation(part, longest, NULL), 0);
+	assert_int_equal(parts_keep_incarnation(part, "a b", NULL), 0);
+	assert_string_equal(part->incarnation, "");
+	assert_int_equal(parts_keep_incarnation(part, "a", NULL), 0);
+	assert_int_equal(parts_keep_incarnation(part, "a", NULL), 0);
+	assert_int_equal(parts_keep_incarnation(part, "b", NULL), -ESTALE);
+	assert_int_equal(parts_keep_incarnation(part, "", NULL), -ESTALE);
+	(void)strcpy(now->items[0].address, "unix:/elsewhere");
+	assert_int_equal(parts_take_place(before, now, NULL), 0);
+	assert_string_equal(now->items[0].incarnation, "a");
+	assert_string_equal(now->items[0].address, "unix:/elsewhere");
+	assert_string_equal(now->items[2].incarnation, "");
+	/* another export, or the same of another epoch */
+	(void)strcpy(now->items[1].export_name, "v-1@5");
+	assert_int_equal(parts_take_place(before, now, NULL), -EINVAL);
+}
+
 static void refuses_damaged_files(void **state)
 {
 	static const char *const bad[] = {
@@ -55,7 +84,8 @@ static void refuses_damaged_files(void **state)
 		"version=2\nstripe=0 0\npart=4096 a b\n",
 		"version=1\nstripe=0 0\n",
 		"version=1\nstripe=0 0\npart=4096 a\n",
-		"version=1\nstripe=0 0\npart=4096 a b c\n",
+		"version=1\nstripe=0 0\npart=4096 a b c d\n",
+		"version=1\nstripe=0 0\npart=4096 a b \n",
 		"version=1\nstripe=0 0\npart= a b\n",
 		"version=1\nstripe=0 0\npart=-1 a b\n",
 		"version=1\nstripe=0 0\npart=0 a b\n",
@@ -109,6 +139,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(survives_the_way_through_a_file),
+		cmocka_unit_test(
+			parts_keep_their_incarnation_at_another_address),
 		cmocka_unit_test(refuses_damaged_files),
 		cmocka_unit_test(knows_growth_from_another_device),
 	};

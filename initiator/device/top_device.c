@@ -2,6 +2,8 @@
 #include "initiator/device/top_device.h"
 
 #include <errno.h>
+#include <limits.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -9,9 +11,12 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 
-#define NAMES_MAX 64   /* cut-off devices of one attachment, still open */
-#define BUSY_MS   3000 /* for those who look at each new device (udev) */
+#define NAMES_MAX    64   /* cut-off devices of one attachment, still open */
+#define BUSY_MS      3000 /* for those who look at each new device (udev) */
+#define BUSY_STEP_MS 20
+#define HOLD_MS      2000 /* more than a server of this network takes to answer */
 
 struct mapper *top_device_mapper = &mapper_kernel;
 
@@ -121,17 +126,79 @@ int top_device_check(const struct record *record, struct error *err)
 	r = mapper_get(top_device_mapper, uuid, &device, err);
 	if (!r)
 		r = mapper_read(top_device_mapper, uuid, false, &table, err);
-	if (r < 0)
+	if (r == -ENOENT)
 		return error_set(err, ENODEV, "%s is gone: attach it again",
 				 record->top);
-	if (mapper_table_is_error(&table))
-		return error_set(err, ESTALE, "%s is cut off: attach it again",
+	if (r < 0)
+		return error_set(err, EACCES, "%s can't be looked at from here",
 				 record->top);
 	if (!lies_well(record, &table))
 		return error_set(err, ESTALE,
 				 "%s does not lie on %s: attach it again",
 				 record->top, record->device);
 	return 0;
+}
+
+static bool is_cut_off(const char *uuid)
+{
+	auto_cleanup(mapper_table_done) struct mapper_table table = {
+		.count = 0};
+
+	return !mapper_read(top_device_mapper, uuid, false, &table, NULL) &&
+	       (!table.count || mapper_table_is_error(&table));
+}
+
+bool top_device_is_cut_off(const struct record *record)
+{
+	char uuid[MAPPER_NAME_MAX];
+
+	uuid_of(name_of(record), uuid);
+	return is_cut_off(uuid);
+}
+
+bool top_device_in_use(const struct record *record)
+{
+	struct mapper_device device;
+	char uuid[MAPPER_NAME_MAX];
+
+	uuid_of(name_of(record), uuid);
+	return mapper_get(top_device_mapper, uuid, &device, NULL) == 0 &&
+	       device.open_count && !is_cut_off(uuid);
+}
+
+int top_device_below(const struct record *record,
+		     char ret[static DEVICE_PATH_MAX])
+{
+	auto_cleanup(mapper_table_done) struct mapper_table table = {
+		.count = 0};
+	char uuid[MAPPER_NAME_MAX], path[64], link[PATH_MAX];
+	const char *name;
+	ssize_t n;
+
+	uuid_of(name_of(record), uuid);
+	if (mapper_read(top_device_mapper, uuid, false, &table, NULL) < 0 ||
+	    !table.count || table.segments[0].kind != MAPPER_LINEAR)
+		return -ENOENT;
+	(void)snprintf(path, sizeof(path), "/sys/dev/block/%u:%u",
+		       major(table.segments[0].place.device),
+		       minor(table.segments[0].place.device));
+	n = readlink(path, link, sizeof(link) - 1);
+	if (n < 0)
+		return -ENOENT;
+	link[n] = '\0';
+	name = strrchr(link, '/');
+	(void)snprintf(ret, DEVICE_PATH_MAX, "/dev/%.32s",
+		       name ? name + 1 : link);
+	return 0;
+}
+
+int top_device_hold(const struct record *record, struct error *err)
+{
+	char uuid[MAPPER_NAME_MAX];
+
+	uuid_of(name_of(record), uuid);
+	return mapper_suspend(top_device_mapper, uuid, MAPPER_NO_FLUSH, HOLD_MS,
+			      err);
 }
 
 int top_device_mend(const struct record *record, struct error *err)
@@ -179,19 +246,34 @@ int top_device_fence(const char *tag, struct error *err)
 	return r;
 }
 
-static bool is_cut_off(const char *uuid)
+/*
+ * Wait a moment until nobody has it open. A flush before that might wait for
+ * requests of a stuck program. -EBUSY: somebody has.
+ */
+static int wait_unused(const char *uuid, const char *path, struct error *err)
 {
-	auto_cleanup(mapper_table_done) struct mapper_table table = {
-		.count = 0};
+	int64_t end = clock_ms() + BUSY_MS;
+	struct mapper_device device;
+	int r;
 
-	return !mapper_read(top_device_mapper, uuid, false, &table, NULL) &&
-	       (!table.count || mapper_table_is_error(&table));
+	while ((r = mapper_get(top_device_mapper, uuid, &device, err)) == 0 &&
+	       device.open_count) {
+		if (clock_ms() >= end)
+			return device_busy(path, err);
+		(void)poll(NULL, 0, BUSY_STEP_MS);
+	}
+	return r;
 }
 
 /* Nobody has it: what was not flushed goes down. -EBUSY: somebody has. */
-static int settle(const char *path, struct error *err)
+static int settle(const char *uuid, const char *path, struct error *err)
 {
-	int fd = -1, r = device_open_idle(path, &fd, err);
+	int fd = -1, r = device_settle(path, err);
+
+	if (r == 0)
+		r = wait_unused(uuid, path, err);
+	if (r == 0)
+		r = device_open_idle(path, &fd, err);
 
 	/*
 	 * A server that is gone for good must not hold this up: a caller that
@@ -200,7 +282,7 @@ static int settle(const char *path, struct error *err)
 	if (fd >= 0)
 		(void)fsync(fd);
 	fd_close(fd);
-	return r == -ENODEV ? 0 : r;
+	return r == -ENODEV || r == -ENOENT ? 0 : r;
 }
 
 static int remove_one(const struct mapper_device *device, struct error *err)
@@ -217,7 +299,7 @@ static int remove_one(const struct mapper_device *device, struct error *err)
 					  MAPPER_NO_FLUSH, MAPPER_LIMIT_MS,
 					  err);
 		if (!r)
-			r = settle(path, err);
+			r = settle(device->uuid, path, err);
 	}
 	if (r < 0)
 		return r;

@@ -28,7 +28,8 @@ void top_device_uuid(const struct record *record, char *ret, size_t size);
 /*
  * Check that record.top is there and lies on record.device, or on a disk to
  * which blockd has mapped all of it. -ENODEV, -ESTALE: it can only be made
- * anew.
+ * anew. -EACCES: this process may not ask, as in a container without the
+ * driver's node.
  */
 int top_device_check(const struct record *record, struct error *err);
 
@@ -37,6 +38,25 @@ int top_device_check(const struct record *record, struct error *err);
  * taken.
  */
 int top_device_mend(const struct record *record, struct error *err);
+
+/* Tell whether somebody has it, and it is not cut off. */
+bool top_device_in_use(const struct record *record);
+
+/* Tell whether it is cut off: record.top is known. */
+bool top_device_is_cut_off(const struct record *record);
+
+/*
+ * Get the device that its users have below it now, "/dev/loop3": that of the
+ * first segment of its table. -ENOENT.
+ */
+int top_device_below(const struct record *record,
+		     char ret[static DEVICE_PATH_MAX]);
+
+/*
+ * Hold its requests back until top_device_follow() or top_device_mend(), with
+ * no flush. -ETIMEDOUT: what is below does not answer; it is not held.
+ */
+int top_device_hold(const struct record *record, struct error *err);
 
 /* Let record.device, record.size be what is below, while it is in use. */
 int top_device_follow(const struct record *record, struct error *err);

@@ -81,8 +81,9 @@ static void usage(FILE *out)
 	(void)fputs(
 		"\nThe FILE of parts has a line \"version=1\", a line "
 		"\"stripe=WIDTH BYTES\" (0 0: end to end),\nand for each part "
-		"in order a line \"part=BYTES ADDRESS NAME\". It is read again "
-		"when\nthe file is truncated to a larger size.\n",
+		"in order a line \"part=BYTES ADDRESS NAME [INCARNATION]\". "
+		"It is read again when\nthe file is truncated to a larger "
+		"size. A server of another incarnation is refused.\n",
 		out);
 }
 
@@ -257,6 +258,24 @@ static int config_parts(const struct config *config, struct parts **ret,
 	return r;
 }
 
+/*
+ * Another trib-nbd may take the place of this one, onto the same incarnations
+ * only.
+ */
+static void tell_incarnations(const struct config *config,
+			      const struct parts *list)
+{
+	char text[NBD_PROGRAM_MESSAGE_MAX];
+
+	for (unsigned i = 0; i < list->n; i++) {
+		(void)snprintf(text, sizeof(text),
+			       NBD_PROGRAM_INCARNATION " %u %s", i,
+			       list->items[i].incarnation);
+		if (list->items[i].incarnation[0])
+			tell(config, text);
+	}
+}
+
 static int attach(const struct config *config, struct error *err)
 {
 	auto_free struct parts *list = NULL;
@@ -273,6 +292,7 @@ static int attach(const struct config *config, struct error *err)
 	r = nbd_parts_new(&options, HANDSHAKE_TIMEOUT_MS, &parts, err);
 	if (r < 0)
 		return r;
+	tell_incarnations(config, nbd_parts_list(parts));
 	tell(config, NBD_PROGRAM_READY);
 	r = wait_for_go(config, err);
 	if (r == 0)

@@ -483,6 +483,10 @@ static int place_connect(struct nbd_parts *p,
 		return r;
 	r = nbd_export_check(ret, part->size ? part->size : ret->size,
 			     options->read_only, err);
+	if (r == 0)
+		r = parts_keep_incarnation(
+			&p->list->items[index],
+			ret->has_description ? ret->description : "", err);
 	if (r < 0) {
 		fd_close(*ret_fd);
 		return error_prefix(err, "NBD server %s, export '%s': ",

@@ -59,7 +59,8 @@ struct nbd_parts_options {
 
 /*
  * Connect to every part, within @timeout_ms each. Errors are those of
- * nbd_connect() and nbd_export_check(), with the part's name.
+ * nbd_connect(), nbd_export_check() and parts_keep_incarnation(), with the
+ * part's name.
  */
 int nbd_parts_new(const struct nbd_parts_options *options, int timeout_ms,
 		  struct nbd_parts **ret, struct error *err);

@@ -3,6 +3,7 @@
  * Messages of transport_fuse.c and trib-nbd to each other over a SOCK_SEQPACKET
  * socket:
  *
+ *	trib-nbd: "incarnation N TEXT"  of part N, if its server states one
  *	trib-nbd: "ready"           connected, the export is right
  *	attacher: "go"              your pid is in the record
  *	trib-nbd: "mounted"         serving
@@ -14,6 +15,7 @@
 #ifndef INITIATOR_NBD_PROGRAM_H
 #define INITIATOR_NBD_PROGRAM_H
 
+#define NBD_PROGRAM_INCARNATION "incarnation"
 #define NBD_PROGRAM_READY       "ready"
 #define NBD_PROGRAM_GO          "go"
 #define NBD_PROGRAM_MOUNTED     "mounted"

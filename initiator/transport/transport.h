@@ -18,6 +18,11 @@ struct attachment {
 	const char *state_dir;    /* absolute; borrowed */
 	char tag[DEVICE_TAG_MAX]; /* device_tag() of it and the id */
 	const char *launcher;     /* of the request, else NULL; borrowed */
+	/*
+	 * The next device takes the place of one in use, record.device: it
+	 * has the same content, unflushed writes, too.
+	 */
+	bool takes_place;
 	struct record record;
 };
 
@@ -36,7 +41,8 @@ struct transport {
 	/*
 	 * Required. Make the device, and set record.device. The record is saved
 	 * before each step that a later detach would need to know of. A
-	 * failure's leftovers are for detach().
+	 * failure's leftovers are for detach(). -ESTALE: with takes_place, it
+	 * is not known that the content is the same.
 	 */
 	int (*attach)(struct attachment *a, struct error *err);
 	/* Required. Idempotent. -EBUSY: in use. */
@@ -52,10 +58,10 @@ struct transport {
 	 */
 	int (*resize)(struct attachment *a, uint64_t size, struct error *err);
 	/*
-	 * Optional. Make requests that wait below end, with an error, and all
-	 * that follow: its users lose it. Nothing waits for a server. For
-	 * detach() to go through then. Without it no request waits for longer
-	 * than a disk of this machine does.
+	 * Required. Make requests that wait for a server end, with an error,
+	 * and all that follow. Nothing here waits for a server. What the kernel
+	 * keeps for the device above goes when that lets it go, and is not in
+	 * the way of attach() and detach(). Files of the record stay.
 	 */
 	int (*fail)(struct attachment *a, struct error *err);
 	/* Optional. Mend what can be, when it is attached again while it is

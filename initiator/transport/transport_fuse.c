@@ -102,12 +102,11 @@ static int start_program(struct attachment *a, const struct places *p,
 	return launch_start(a->launcher, argv, log_fd, control, &r->pid, err);
 }
 
-/* Wait for @wanted; another message is the error. */
-static int expect(int control, const char *wanted, struct error *err)
+/* Wait for a message. */
+static int hear(int control, char text[static NBD_PROGRAM_MESSAGE_MAX],
+		struct error *err)
 {
 	struct pollfd fd = {.fd = control, .events = POLLIN};
-	char text[NBD_PROGRAM_MESSAGE_MAX];
-	int code = 0, at = 0;
 	ssize_t n;
 
 	do {
@@ -117,14 +116,58 @@ static int expect(int control, const char *wanted, struct error *err)
 		return error_set(err, ETIMEDOUT,
 				 PROGRAM " did not answer in %d s",
 				 START_TIMEOUT_MS / 1000);
-	n = recv(control, text, sizeof(text) - 1, 0);
+	n = recv(control, text, NBD_PROGRAM_MESSAGE_MAX - 1, 0);
 	text[n > 0 ? n : 0] = 0;
+	return 0;
+}
+
+/* 0: the message is @wanted. Another one is the error. */
+static int judge(const char *text, const char *wanted, struct error *err)
+{
+	int code = 0, at = 0;
+
 	if (!strcmp(text, wanted))
 		return 0;
 	if (sscanf(text, NBD_PROGRAM_ERROR " %d %n", &code, &at) == 1 && at)
 		return error_set(err, code, "%s", text + at);
 	return error_set(err, EIO,
 			 PROGRAM " ended before it served (is it installed?)");
+}
+
+static int expect(int control, const char *wanted, struct error *err)
+{
+	char text[NBD_PROGRAM_MESSAGE_MAX];
+	int r = hear(control, text, err);
+
+	return r < 0 ? r : judge(text, wanted, err);
+}
+
+/*
+ * Wait until it is ready, and keep the incarnations that it tells before: what
+ * takes its place has to have the same.
+ */
+static int expect_ready(const struct places *p, int control, struct error *err)
+{
+	auto_free struct parts *parts = NULL;
+	char text[NBD_PROGRAM_MESSAGE_MAX] = "";
+	int r = parts_load(AT_FDCWD, p->parts, &parts, err);
+
+	while (r == 0) {
+		unsigned index;
+		int at = 0;
+
+		r = hear(control, text, err);
+		if (r < 0 ||
+		    sscanf(text, NBD_PROGRAM_INCARNATION " %u %n", &index,
+			   &at) != 1 ||
+		    !at || index >= parts->n)
+			break;
+		r = parts_keep_incarnation(&parts->items[index], text + at,
+					   err);
+	}
+	if (r == 0)
+		r = judge(text, NBD_PROGRAM_READY, err);
+	return r < 0 ? r : parts_save(AT_FDCWD, p->parts, parts, err);
 }
 
 static int save(struct attachment *a, struct error *err)
@@ -150,7 +193,7 @@ static int bring_up(struct attachment *a, const struct places *p, int log_fd,
 		r->pid_start = 0;
 	status = save(a, err);
 	if (!status)
-		status = expect(control, NBD_PROGRAM_READY, err);
+		status = expect_ready(p, control, err);
 	if (status < 0)
 		return status;
 	if (send(control, NBD_PROGRAM_GO, strlen(NBD_PROGRAM_GO),
@@ -273,13 +316,13 @@ static unsigned connection_of(const struct places *p)
 }
 
 /*
- * End its requests: the kernel aborts a connection when it is told to, and
- * when its program has ended. The first needs fusectl.
+ * The kernel aborts a connection when it is told to, and when its program has
+ * ended. The first needs fusectl.
  */
 static int fuse_fail(struct attachment *a, struct error *err)
 {
+	char path[64], device[DEVICE_PATH_MAX];
 	struct places p;
-	char path[64];
 	int status = places_of(a, &p, err);
 
 	if (status < 0)
@@ -289,7 +332,12 @@ static int fuse_fail(struct attachment *a, struct error *err)
 	auto_close int fd = open(path, O_WRONLY | O_CLOEXEC);
 	if (fd >= 0)
 		(void)fd_write_all(fd, "1", 1); /* else by its end */
-	return end_process(&a->record, false, err);
+	status = end_process(&a->record, false, err);
+	if (!status && !loopdev_find(p.backing_end, NULL, device))
+		status = loopdev_leave(device, err);
+	if (!status)
+		status = unmount(&p, false, err);
+	return status < 0 ? status : 0;
 }
 
 static int fuse_detach(struct attachment *a, struct error *err)

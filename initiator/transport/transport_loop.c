@@ -46,6 +46,16 @@ static int loop_detach(struct attachment *a, struct error *err)
 	return r;
 }
 
+/* Its requests go to a file of this machine: they end by themselves. */
+static int loop_fail(struct attachment *a, struct error *err)
+{
+	char device[DEVICE_PATH_MAX];
+
+	return loopdev_find(NULL, a->tag, device) < 0
+		       ? 0
+		       : loopdev_leave(device, err);
+}
+
 static int loop_check(struct attachment *a, bool *ret_dead, struct error *err)
 {
 	char device[DEVICE_PATH_MAX];
@@ -95,4 +105,5 @@ const struct transport transport_loop = {
 	.detach = loop_detach,
 	.check = loop_check,
 	.resize = loop_resize,
+	.fail = loop_fail,
 };

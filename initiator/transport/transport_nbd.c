@@ -121,7 +121,10 @@ static int index_of(const char *device, unsigned *ret)
 	return sscanf(device, "/dev/nbd%u", ret) == 1 ? 0 : -EINVAL;
 }
 
-/* Find the connected device with our tag. 0 or -ENOENT. */
+/*
+ * Find the connected device with our tag. One that was disconnected and is
+ * still open has the process number 0. 0 or -ENOENT.
+ */
 static int find(const struct attachment *a, char *ret_device)
 {
 	DIR *dir = opendir("/sys/block");
@@ -135,7 +138,8 @@ static int find(const struct attachment *a, char *ret_device)
 		    device_attribute(e->d_name, "backend", backend,
 				     sizeof(backend)) < 0 ||
 		    strcmp(backend, a->tag) != 0 ||
-		    device_attribute(e->d_name, "pid", pid, sizeof(pid)) < 0)
+		    device_attribute(e->d_name, "pid", pid, sizeof(pid)) < 0 ||
+		    strcmp(pid, "0") == 0)
 			continue;
 		(void)snprintf(ret_device, DEVICE_PATH_MAX, "/dev/%.24s",
 			       e->d_name);
@@ -144,6 +148,21 @@ static int find(const struct attachment *a, char *ret_device)
 	if (dir)
 		(void)closedir(dir);
 	return r;
+}
+
+/* Is it the incarnation that the record knows? */
+static bool same_incarnation(const struct record *r, const struct sockets *s)
+{
+	return r->incarnation[0] && s->export.has_description &&
+	       strcmp(s->export.description, r->incarnation) == 0;
+}
+
+static int another_incarnation(struct error *err)
+{
+	return error_set(
+		err, ESTALE,
+		"the server is another incarnation now: unflushed writes may "
+		"be lost; unmount, detach and attach again");
 }
 
 static int nbd_attach(struct attachment *a, struct error *err)
@@ -159,6 +178,8 @@ static int nbd_attach(struct attachment *a, struct error *err)
 					  err);
 	if (status < 0)
 		return status;
+	if (a->takes_place && !same_incarnation(r, &s))
+		return another_incarnation(err);
 	if (s.export.has_description &&
 	    strlen(s.export.description) < sizeof(r->incarnation) &&
 	    record_text_ok(s.export.description))
@@ -235,12 +256,8 @@ static int mend(struct attachment *a, struct error *err)
 	status = sockets_open(r, &s, err);
 	if (status < 0)
 		return status;
-	if (!s.export.has_description ||
-	    strcmp(s.export.description, r->incarnation) != 0)
-		return error_set(
-			err, ESTALE,
-			"the server is another incarnation now: unflushed writes "
-			"may be lost; unmount, detach and attach again");
+	if (!same_incarnation(r, &s))
+		return another_incarnation(err);
 	if (s.export.size < r->size)
 		return error_set(err, EINVAL,
 				 "the server's export has %llu bytes, fewer "

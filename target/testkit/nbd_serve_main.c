@@ -20,6 +20,7 @@ struct config {
 	struct option_list listen, exports, initiators, without;
 	uint64_t epoch, loops, max_connections, buffers, peer_timeout;
 	char *tls_cert, *tls_key, *tls_ca, *tls_psk;
+	char *incarnation;
 	bool tls_required, read_only, direct, help;
 };
 
@@ -44,6 +45,8 @@ static const struct option_row rows[] = {
 	    NULL),
 	ROW("peer-timeout", OPTION_NUMBER, peer_timeout, "SECONDS",
 	    "until a silent peer is gone", "60"),
+	ROW("incarnation", OPTION_STRING, incarnation, "TEXT",
+	    "what acknowledged writes are lost with", "test"),
 	ROW("without", OPTION_LIST, without, "FEATURE", LOOP_FEATURE_NAMES,
 	    NULL),
 	ROW("tls-cert", OPTION_STRING, tls_cert, "FILE", "our certificate",
@@ -64,13 +67,14 @@ static int export_add(struct target *target, const struct config *config,
 		      const char *text, struct error *err)
 {
 	struct serve_disk *disk = NULL;
+	char description[128];
 	int r = serve_disk_new(text, config->direct, &disk, err);
 	struct target_export export = {
 		.epoch = config->epoch,
 		.read_only = config->read_only,
 		.initiators = (const char *const *)config->initiators.items,
 		.n_initiators = config->initiators.count,
-		.description = "incarnation=test",
+		.description = description,
 		.open = serve_disk_open,
 		.context = disk,
 		.release = free,
@@ -78,6 +82,8 @@ static int export_add(struct target *target, const struct config *config,
 
 	if (r < 0)
 		return r;
+	(void)snprintf(description, sizeof(description), "incarnation=%s",
+		       config->incarnation);
 	export.name = disk->name;
 	return target_export_set(target, &export, err);
 }

@@ -3,7 +3,7 @@
 # The kernel's device mapper: the device over each attachment, by each transport
 # that needs no other machine. Nobody waits for udev: the guest has none.
 . "$(dirname "$0")/lib.sh"
-inside_vm -m 1024 -t 900 -d pool:1G -- "$@"
+inside_vm -m 1024 -t 1800 -d pool:1G -- "$@"
 . "$TOP/tests/initiator_lib.sh"
 need mkfs.ext4 mkfs.xfs e2fsck resize2fs dmsetup
 modprobe dm-mod || skip_all "the guest's kernel has no device mapper"
@@ -172,13 +172,11 @@ test_a_dead_one_that_is_in_use_is_attached_anew() {
 	sleep 600 <"$device" &
 	other=$!
 	becomes $other sleep
-	first=$device
 	end_at_once $(pgrep -f "trib-nbd .*$STATE")
 	eventually 60 unhealthy
 	call attach $(remote disk 64M)
 	same "$(value healthy)" 1
-	device=$(value device)
-	[ "$device" != "$first" ]
+	same "$(value device)" "$device"
 	end_at_once $other
 	call detach id=a
 	eventually 60 nothing_of_ours
@@ -206,6 +204,186 @@ test_a_kill_at_any_point_leaves_nothing() {
 	[ $undone -gt 0 ] || fail "no attach was killed"
 	stop_server
 	rm "$TEST_DIR/disk.img"
+}
+
+# ---- what is below is exchanged while it is used ----
+
+# write_blocks [--errors]: a writer of the device that knows what was acknowledged
+write_blocks() {
+	rm -f "$TEST_DIR/stop"
+	"$TOP/tests/block_writer.py" "$device" "$TEST_DIR/stop" "$@" >"$TEST_DIR/written" 2>&1 &
+	WRITER=$!
+	at_exit touch "$TEST_DIR/stop"
+	eventually 60 grep -q began "$TEST_DIR/written"
+}
+blocks_are_there() {
+	touch "$TEST_DIR/stop"
+	wait $WRITER || fail "$(cat "$TEST_DIR/written")"
+	grep -E 'acknowledged [1-9]' "$TEST_DIR/written"
+}
+program_below() { pgrep -f "trib-nbd .*$STATE"; }
+
+# attach_again [KEY=VALUE]...: the same device as before, and well
+attach_again() {
+	case $transport in
+	loop) call attach id=a path="$TEST_DIR/disk.img" size=64M "$@" ;;
+	*) call attach $(TRANSPORT=$transport remote disk 64M) "$@" ;;
+	esac
+	same "$(value device)" "$device"
+	same "$(value healthy)" 1
+	same "$(table)" "0 131072 linear $(stat -c '%Hr:%Lr' "$(value under)") 0"
+}
+taken_down() {
+	call detach id=a
+	eventually 60 nothing_of_ours
+	stop_server
+	rm -f "$TEST_DIR/disk.img"
+}
+
+# A device that is well, and in use, is made anew: no request fails.
+is_made_anew() {
+	transport=$1
+	attach_any "$transport"
+	write_blocks
+	for i in 1 2 3 4; do
+		before=$under
+		attach_again renew=1
+		under=$(value under)
+		[ "$under" != "$before" ] || fail "$under stayed"
+	done
+	blocks_are_there
+	taken_down
+}
+test_a_fuse_file_in_use_is_made_anew() { is_made_anew fuse; }
+test_a_loop_device_in_use_is_made_anew() { is_made_anew loop; }
+test_the_kernel_s_nbd_in_use_is_made_anew() { is_made_anew nbd; }
+
+test_a_mount_lives_on_when_the_program_below_dies() {
+	transport=fuse
+	attach_any fuse
+	mkfs.ext4 -q "$device"
+	mount "$device" "$TEST_DIR/mnt"
+	cp -r "$TOP/base/dm" "$TEST_DIR/mnt/"
+	sync -f "$TEST_DIR/mnt"
+	for i in 1 2 3; do
+		end_at_once $(program_below)
+		eventually 60 unhealthy
+		grep -x keeps=1 "$TEST_DIR/out"
+		attach_again
+		echo $i >"$TEST_DIR/mnt/f$i"
+		sync -f "$TEST_DIR/mnt"
+	done
+	diff -r "$TOP/base/dm" "$TEST_DIR/mnt/dm"
+	unmount "$TEST_DIR/mnt"
+	e2fsck -fn "$device" >/dev/null 2>&1
+	taken_down
+}
+
+# Somebody asked the kernel to take the device below away as soon as it can.
+test_a_mount_lives_on_when_its_loop_device_is_to_go() {
+	transport=loop
+	attach_any loop
+	mkfs.ext4 -q "$device"
+	mount "$device" "$TEST_DIR/mnt"
+	losetup -d "$under"
+	call get id=a
+	same "$(value healthy) $(value keeps)" "0 1"
+	attach_again
+	echo on >"$TEST_DIR/mnt/f"
+	sync -f "$TEST_DIR/mnt"
+	same "$(losetup -nl -O NAME | grep -c .)" 1
+	unmount "$TEST_DIR/mnt"
+	taken_down
+}
+
+# Its program dies again and again under a writer: what was acknowledged is there.
+test_no_acknowledged_write_is_lost_with_the_program_below() {
+	transport=fuse
+	attach_any fuse
+	write_blocks --errors
+	for i in 1 2 3 4 5; do
+		end_at_once $(program_below)
+		eventually 60 unhealthy
+		attach_again
+	done
+	blocks_are_there
+	taken_down
+}
+
+# A call that is killed before or after any change of the mapper device: the next
+# one goes on, and the device has its users still.
+killed_at_each_step() {
+	transport=$1
+	attach_any "$transport"
+	write_blocks --errors
+	mkdir -p "$TEST_DIR/killing"
+	cat >"$TEST_DIR/killing/trib-dm" <<-S
+		#!/bin/sh
+		[ "\$1 before" != "\$(cat $TEST_DIR/kill_at)" ] || { kill -KILL \$PPID; exit; }
+		"$BUILD/bin/trib-dm" "\$@" || exit
+		[ "\$1 after" != "\$(cat $TEST_DIR/kill_at)" ] || kill -KILL \$PPID
+	S
+	chmod +x "$TEST_DIR/killing/trib-dm"
+	for at in suspend load resume; do
+		for when in before after; do
+			echo "$at $when" >"$TEST_DIR/kill_at"
+			echo "# killed $when $at"
+			[ "$transport" = loop ] || [ "$at $when" != "load before" ] || end_at_once $(program_below)
+			case $transport in
+			loop) source="id=a path=$TEST_DIR/disk.img size=64M" ;;
+			*) source=$(TRANSPORT=$transport remote disk 64M) ;;
+			esac
+			fails 137 "" env PATH="$TEST_DIR/killing:$PATH" \
+				"$CALL" attach state="$STATE" $source renew=1
+			attach_again
+		done
+	done
+	blocks_are_there
+	taken_down
+}
+test_a_kill_at_any_step_of_an_exchange_by_fuse() { killed_at_each_step fuse; }
+test_a_kill_at_any_step_of_an_exchange_by_loop() { killed_at_each_step loop; }
+
+# The server does not answer, with requests in flight, and is at another place then.
+moves_from_a_silent_server() {
+	transport=$1
+	attach_any "$transport"
+	write_blocks --errors
+	first_pid=$SERVER_PID first_port=$SERVER_PORT
+	kill -STOP "$first_pid"
+	at_exit kill -KILL "$first_pid"
+	in_flight() { [ "$(awk '{print $1 + $2}' "/sys/block/${under#/dev/}/inflight")" -gt 0 ]; }
+	eventually 60 in_flight
+	# Nobody answers: nothing is changed.
+	refused EHOSTUNREACH "" attach $(TRANSPORT=$transport remote disk 64M) renew=1
+	same "$(dmsetup info -c --noheadings -o suspended "$device")" Active
+	SERVER_PORT=
+	server disk 64M
+	attach_again
+	kill -KILL "$first_pid"
+	blocks_are_there
+	taken_down
+}
+test_a_silent_server_moves_by_fuse() { moves_from_a_silent_server fuse; }
+test_a_silent_server_moves_by_nbd() { moves_from_a_silent_server nbd; }
+
+# A server that may have lost unflushed writes gets no users of the one before.
+test_another_incarnation_takes_no_user_over() {
+	attach_any fuse
+	sleep 600 <"$device" &
+	other=$!
+	becomes $other sleep
+	first=$device
+	end_at_once $(program_below)
+	stop_server
+	server disk 64M --incarnation another
+	call attach $(remote disk 64M)
+	same "$(value healthy)" 1
+	device=$(value device)
+	[ "$device" != "$first" ]
+	fails any "" dd if="$first" of=/dev/null bs=4k count=1 iflag=direct
+	end_at_once $other
+	taken_down
 }
 
 test_one_left_suspended_goes_on() {
@@ -253,12 +431,7 @@ start_node() {
 	mount /dev/vda "$node/pool"
 	at_exit umount "$node/pool"
 	touch "$node/conf"
-	"$BUILD/bin/blockd" --node-name n1 --pool "a=$node/pool" --floor 1MiB \
-		--config "$node/conf" --control "unix:$node/control" \
-		--state-dir "$node/state" --run-dir "$node/run" \
-		--listen "unix:$node/nbd" >"$node/log" 2>&1 &
-	at_exit end_at_once $!
-	eventually 60 blockd_call GetNode
+	run_node
 	for name in e f; do
 		blockd_call CreateExtent pool=a name=$name size=$((128 << 20)) >/dev/null
 		blockd_call SetExport name=$name epoch=1 grant=first >/dev/null
@@ -267,6 +440,15 @@ start_node() {
 	call attach id=e path="$node/pool/extents/e.data" size=128M
 	device=$(value device) under=$(value under)
 	mkfs.ext4 -q "$device"
+}
+run_node() {
+	"$BUILD/bin/blockd" --node-name n1 --pool "a=$node/pool" --floor 1MiB \
+		--config "$node/conf" --control "unix:$node/control" \
+		--state-dir "$node/state" --run-dir "$node/run" \
+		--listen "unix:$node/nbd" >"$node/log" 2>&1 &
+	node_pid=$!
+	at_exit end_at_once $node_pid
+	eventually 60 blockd_call GetNode
 }
 
 # An extent is taken from its user on its own node, mounted where nobody gets to.

@@ -231,6 +231,31 @@ test_requests_to_a_silent_server_end_at_a_fence() {
 	answers_again
 }
 
+# A disk that is well, and in use, is made anew: no request fails.
+test_a_disk_in_use_is_made_anew() {
+	extent n 64 1
+	at_exit gone n
+	modprobe dm-mod || skip "the guest's kernel has no device mapper"
+	call attach $(by_iscsi 64M)
+	device=$(value device) first=$(ls /sys/class/iscsi_session)
+	rm -f "$TEST_DIR/stop"
+	at_exit touch "$TEST_DIR/stop"
+	"$TOP/tests/block_writer.py" "$device" "$TEST_DIR/stop" >"$TEST_DIR/written" 2>&1 &
+	writer=$!
+	eventually 60 grep -q began "$TEST_DIR/written"
+	for i in 1 2 3; do
+		call attach $(by_iscsi 64M renew=1)
+		same "$(value device) $(value healthy)" "$device 1"
+	done
+	[ "$(ls /sys/class/iscsi_session)" != "$first" ]
+	same "$(ls /sys/class/iscsi_session | wc -l)" 1
+	touch "$TEST_DIR/stop"
+	wait $writer || fail "$(cat "$TEST_DIR/written")"
+	grep -E 'acknowledged [1-9]' "$TEST_DIR/written"
+	call detach id=a
+	nothing_attached
+}
+
 test_a_kill_between_the_steps_is_repaired() {
 	command -v strace >/dev/null || skip "needs strace"
 	extent k 64 1

@@ -232,6 +232,27 @@ static bool split_healthy(struct attach *at, unsigned index)
 }
 
 /*
+ * Tell whether the split works again when what is below its device is made
+ * anew. Users of the device keep it then.
+ */
+static bool split_keeps(struct attach *at, unsigned index)
+{
+	char dir[PATH_MAX], branch[PATH_MAX];
+	const struct volume_split *split = &at->op.record->splits[index];
+	struct initiator_device device;
+	struct mount_info info;
+	struct stat st;
+
+	context_initiator_dir(at->op.ctx, dir);
+	local_branch_dir(at->op.ctx, at->op.name, index, branch);
+	return initiator_get(dir, split->extent, &device, NULL) == 0 &&
+	       device.keeps && device.read_only == at->read_only &&
+	       (!at->tree ||
+		(mounts_find(branch, &info, NULL) == 0 && !info.failed &&
+		 stat(device.device, &st) == 0 && st.st_rdev == info.device));
+}
+
+/*
  * Tell whether the split works, if its device may find its server again for a
  * moment. The device does where the server is back.
  */
@@ -274,14 +295,20 @@ static int check_served(struct attach *at, unsigned index, struct error *err)
 	return r;
 }
 
+enum splits_state {
+	SPLITS_BROKEN, /* one has to be made anew */
+	SPLITS_KEEP,   /* what is below one has to be made anew */
+	SPLITS_WORK,
+};
+
 /*
- * Look at all splits. 1: all work, 0: one has to be made anew. An error: a node
- * does not serve its split now, so nothing could be made. Then the attachment
- * stays as it is: the other branches work, and the missing one may come back.
+ * Look at all splits: a splits_state. An error: a node does not serve its split
+ * now, so nothing could be made. Then the attachment stays as it is: the other
+ * branches work, and the missing one may come back.
  */
-static int splits_healthy(struct attach *at, struct error *err)
+static int splits_look_here(struct attach *at, struct error *err)
 {
-	int healthy = 1;
+	int state = SPLITS_WORK;
 
 	for (unsigned i = 0; i < at->n_splits; i++) {
 		int r;
@@ -291,10 +318,14 @@ static int splits_healthy(struct attach *at, struct error *err)
 		r = check_served(at, i, err);
 		if (r < 0)
 			return r;
-		if (!split_reconnects(at, i))
-			healthy = 0;
+		if (split_reconnects(at, i))
+			continue;
+		if (!split_keeps(at, i))
+			state = SPLITS_BROKEN;
+		else if (state == SPLITS_WORK)
+			state = SPLITS_KEEP;
 	}
-	return healthy;
+	return state;
 }
 
 /* Tell whether the volume is mounted where it should be, with all of it. */
@@ -317,20 +348,21 @@ static bool is_behind(const struct attach *at)
 
 /*
  * Prepare an attachment that is here for being completed. Branches that work
- * are kept; when a mounted one does not, everything is taken down, since the
- * union has files of it open. 1: it is whole.
+ * are kept. When a mounted one does not, and its device can't be kept,
+ * everything is taken down, since the union has files of it open. 1: it is
+ * whole.
  */
 static int attachment_repair(struct attach *at, struct volume_attachment *a,
 			     struct error *err)
 {
-	int healthy = splits_healthy(at, err), r;
+	int state = splits_look_here(at, err), r;
 
-	if (healthy < 0)
-		return healthy;
-	if (healthy && a->state == ATTACHMENT_ATTACHED &&
+	if (state < 0)
+		return state;
+	if (state == SPLITS_WORK && a->state == ATTACHMENT_ATTACHED &&
 	    (a->read_only || !is_behind(at)) && tree_works(at))
 		return 1;
-	if (!healthy) {
+	if (state == SPLITS_BROKEN) {
 		r = local_remove(&at->op, true, err);
 		if (r < 0)
 			return r;

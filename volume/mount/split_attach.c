@@ -15,6 +15,15 @@
 
 /* ---- branch ---- */
 
+/* A device failed requests, and its file system may find that out only now. */
+static int gave_up(const struct split_job *w, struct error *err)
+{
+	return error_set(err, EAGAIN,
+			 "the file system of split %u failed meanwhile, after "
+			 "errors of its device; repeat: it is mounted anew",
+			 w->split->index);
+}
+
 /* Tell whether our device is mounted as branch. Remove another one's mount. */
 static int branch_mounted(struct split_job *w, bool *ret, struct error *err)
 {
@@ -29,7 +38,7 @@ static int branch_mounted(struct split_job *w, bool *ret, struct error *err)
 		return r;
 	if (stat(w->device.device, &st) == 0 && st.st_rdev == info.device) {
 		*ret = true;
-		return 0;
+		return info.failed ? gave_up(w, err) : 0;
 	}
 	return mounts_remove(w->branch, true, err);
 }
@@ -91,10 +100,7 @@ static int make_writable(struct split_job *w, struct error *err)
 	return r < 0 ? r : branch_mount(w, false, err);
 }
 
-/*
- * A device whose server was away for too long has failed requests: its file
- * system may find that out only now, and give up.
- */
+/* A device whose server was away for too long has failed requests. */
 static int grow_mounted(struct split_job *w, struct error *err)
 {
 	struct mount_info info;
@@ -104,10 +110,7 @@ static int grow_mounted(struct split_job *w, struct error *err)
 	if (r != -EIO || mounts_find(w->branch, &info, NULL) < 0 ||
 	    !info.failed)
 		return r;
-	return error_set(err, EAGAIN,
-			 "the file system of split %u failed meanwhile, after "
-			 "errors of its device; repeat: it is mounted anew",
-			 w->split->index);
+	return gave_up(w, err);
 }
 
 static int mount_for_writing(struct split_job *w, struct error *err)
