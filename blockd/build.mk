@@ -35,7 +35,7 @@ $(eval $(call program,blockd,\
 
 $(eval $(call program,trib-loop,\
   blockd/local/local_ask_main.c blockd/local/local_answer.c,base))
-$(eval $(call program,trib-freeze,blockd/local/freeze_main.c,base))
+$(eval $(call program,trib-freeze,blockd/local/freeze_main.c,dm base))
 
 $(eval $(call unit_test,blockd/api/metrics_connections_test,target,\
   blockd/api/metrics_connections.c blockd/api/metrics_stats.c))

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The calls of mapper.h by libdevmapper, made by the calling process itself. A
- * change may wait without a limit, so only trib-dm makes changes. mapper_kernel
- * reads.
+ * change may wait without a limit, so only trib-dm and trib-freeze make
+ * changes. mapper_kernel reads.
  */
 #ifndef BASE_MAPPER_CALL_H
 #define BASE_MAPPER_CALL_H

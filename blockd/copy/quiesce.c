@@ -106,8 +106,8 @@ static bool quiesce_release(struct quiesce *quiesce)
 	for (size_t i = 0; i < quiesce->n; i++) {
 		if (quiesce->held[i] && !extent_release(quiesce->extents[i]))
 			lasted = false;
-		if (quiesce->frozen[i])
-			freeze_end(quiesce->frozen[i]);
+		if (quiesce->frozen[i] && !freeze_end(quiesce->frozen[i]))
+			lasted = false;
 	}
 	quiesce_free(quiesce);
 	return lasted;
@@ -272,9 +272,20 @@ static int quiesce_enlist(struct quiesces *quiesces, struct quiesce *fresh,
 	return 1;
 }
 
+/* Two extents may lie below one device. */
+static bool quiesce_has_frozen(const struct quiesce *quiesce,
+			       const char *device)
+{
+	for (size_t i = 0; i < quiesce->n; i++)
+		if (quiesce->frozen[i] &&
+		    freeze_covers(quiesce->frozen[i], device))
+			return true;
+	return false;
+}
+
 /*
- * A local device bypasses the gate: freeze the file system on it. A device
- * without one can't be held, unless @alone.
+ * A local device bypasses the gate: freeze it. One without a file system or a
+ * mapper device of ours can't be held, unless @alone.
  */
 static int quiesce_local(struct quiesces *quiesces, struct quiesce *quiesce,
 			 size_t i, const struct loopdev_users *local,
@@ -284,8 +295,8 @@ static int quiesce_local(struct quiesces *quiesces, struct quiesce *quiesce,
 	char device[LOCAL_NAME_MAX];
 	int r = copy_guard_find_writer(extent, local, device, err);
 
-	if (r < 1)
-		return r;
+	if (r < 1 || quiesce_has_frozen(quiesce, device))
+		return r < 0 ? r : 0;
 	r = freeze_begin(device, quiesces->frozen_fd, quiesce->until_ms,
 			 &quiesce->frozen[i], err);
 	if (alone && (r == -ENOENT || r == -EBUSY || r == -EOPNOTSUPP))

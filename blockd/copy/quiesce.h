@@ -4,8 +4,8 @@
  * Each has a time limit, after which it lapses by itself and the writes go on.
  * A cut under a quiesce asks afterwards whether the quiesce lasted.
  *
- * The gates of the extents stop the writes that come through blockd. A file
- * system that is mounted on a loop device over an extent's data file is frozen
+ * The gates of the extents stop the writes that come through blockd. A loop
+ * device over an extent's data file is frozen by what lies on it
  * (blockd/local/freeze.h). A device with direct runs is held by its pool,
  * before the gates are closed: it waits for requests that pass them.
  *

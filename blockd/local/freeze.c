@@ -22,18 +22,20 @@
 #include "base/log.h"
 #include "base/mount_ns.h"
 #include "base/process.h"
+#include "blockd/local/local_top.h"
 
 #define ABOVE_MAX   2    /* an attachment's device, and a volume's over it */
 #define SLACK_MS    500  /* it thaws this long after we have given up */
 #define END_WAIT_MS 3000 /* for a thaw */
-#define NOTE_SIZE   32   /* bytes with NUL: "7:3" */
+#define NOTE_SIZE   MAPPER_NAME_MAX /* bytes with NUL: "7:3", or a UUID */
 
 struct freeze {
 	char device[LOCAL_NAME_MAX];
 	char note[NOTE_SIZE];
+	bool mapped;  /* the note is the UUID of a mapper device */
 	int state_fd; /* borrowed */
-	int mount_fd;
-	int socket; /* to the process */
+	int mount_fd; /* -1: nothing is mounted there */
+	int socket;   /* to the process */
 	pid_t pid;
 	bool ours; /* if it is frozen, we did it */
 };
@@ -41,12 +43,13 @@ struct freeze {
 /* ---- the process ---- */
 
 /* Its standard output, which it also reads from, is the other end. */
-static int freeze_process_start(const char *what, int mount_fd, int *ret_socket,
-				pid_t *ret_pid, struct error *err)
+static int freeze_process_start(const char *what, const char *uuid,
+				int mount_fd, int *ret_socket, pid_t *ret_pid,
+				struct error *err)
 {
 	char program[PATH_MAX];
 	const char *argv[] = {file_find_program(FREEZE_PROGRAM, program), what,
-			      NULL};
+			      uuid, NULL};
 	int ends[2], r;
 
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
@@ -200,11 +203,45 @@ static int device_number(const char *name, dev_t *ret)
 
 /* ---- notes ---- */
 
-static int note_write(const struct freeze *freeze, struct error *err)
+static int explain(int r, const char *device, struct error *err)
+{
+	switch (r) {
+	case EBUSY:
+		return error_set(
+			err, EBUSY,
+			"/dev/%s is frozen already, by another program "
+			"or for another snapshot",
+			device);
+	case EOPNOTSUPP:
+		return error_set(err, EOPNOTSUPP,
+				 "the file system on /dev/%s is of a kind that "
+				 "can't be frozen",
+				 device);
+	case -EAGAIN:
+		return error_set(err, ETIMEDOUT,
+				 "what is on /dev/%s could not be frozen in "
+				 "time",
+				 device);
+	case -EPIPE:
+		return error_set(err, EIO,
+				 FREEZE_PROGRAM " ended without an answer");
+	default:
+		return error_set(err, r, "freeze what is on /dev/%s: %s",
+				 device, strerror(r));
+	}
+}
+
+/* -EBUSY: another freeze has a note of it. */
+static int note_write(struct freeze *freeze, struct error *err)
 {
 	int fd = openat(freeze->state_fd, freeze->note,
-			O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+			O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW,
+			0600);
 
+	if (fd < 0 && errno == EEXIST) {
+		freeze->note[0] = '\0'; /* the other one's */
+		return explain(EBUSY, freeze->device, err);
+	}
 	if (fd < 0)
 		return error_set(err, errno, "note that '%s' is frozen: %s",
 				 freeze->device, strerror(errno));
@@ -218,8 +255,8 @@ static int note_write(const struct freeze *freeze, struct error *err)
 static int freeze_thaw_mount(int mount_fd, struct error *err)
 {
 	pid_t pid;
-	int socket,
-		r = freeze_process_start("thaw", mount_fd, &socket, &pid, err);
+	int socket, r = freeze_process_start("thaw", NULL, mount_fd, &socket,
+					     &pid, err);
 
 	if (r < 0)
 		return r;
@@ -232,12 +269,44 @@ static int freeze_thaw_mount(int mount_fd, struct error *err)
 	return 0;
 }
 
+/* Resume a mapper device. 0, also if it is not suspended or has gone. */
+static int freeze_resume(const char *uuid, struct error *err)
+{
+	struct mapper_device device;
+	int r = mapper_get(&mapper_kernel, uuid, &device, err);
+
+	if (r == -ENOENT || (r == 0 && !device.suspended))
+		return 0;
+	return r < 0 ? r
+		     : mapper_resume(&mapper_kernel, uuid, 0, MAPPER_LIMIT_MS,
+				     err);
+}
+
+static void resume_noted(int state_fd, const char *uuid)
+{
+	struct error err = {0};
+
+	if (freeze_resume(uuid, &err) < 0)
+		log_write(LOG_LEVEL_ERROR,
+			  "device %s was left suspended: %s; run dmsetup "
+			  "resume -u %s",
+			  uuid, error_text(&err), uuid);
+	else
+		log_warning("device %s was left suspended: it is not any more",
+			    uuid);
+	(void)unlinkat(state_fd, uuid, 0);
+}
+
 static void thaw_noted(int state_fd, const char *note)
 {
 	unsigned major_number, minor_number;
 	struct error err = {0};
 	auto_close int fd = -1;
 
+	if (mapper_check_uuid(note, NULL) == 0) {
+		resume_noted(state_fd, note);
+		return;
+	}
 	if (sscanf(note, "%u:%u", &major_number, &minor_number) != 2)
 		return;
 	/* Not mounted any more, it can't be frozen. */
@@ -272,35 +341,6 @@ void freeze_thaw_left(int state_fd)
 
 /* ---- freezing ---- */
 
-static int explain(int r, const char *device, struct error *err)
-{
-	switch (r) {
-	case EBUSY:
-		return error_set(
-			err, EBUSY,
-			"the file system on /dev/%s is frozen already, by another "
-			"program",
-			device);
-	case EOPNOTSUPP:
-		return error_set(err, EOPNOTSUPP,
-				 "the file system on /dev/%s is of a kind that "
-				 "can't be frozen",
-				 device);
-	case -EAGAIN:
-		return error_set(err, ETIMEDOUT,
-				 "the file system on /dev/%s could not be "
-				 "frozen in time",
-				 device);
-	case -EPIPE:
-		return error_set(err, EIO,
-				 FREEZE_PROGRAM " ended without an answer");
-	default:
-		return error_set(err, r,
-				 "freeze the file system on /dev/%s: %s",
-				 device, strerror(r));
-	}
-}
-
 /*
  * Find what is mounted on a device, or on a mapper device over it, up to
  * @levels above.
@@ -329,13 +369,16 @@ static int find_mount_above(const char *name, unsigned levels, dev_t *ret,
 	return r;
 }
 
-/* Look up what is mounted on it. */
-static int find_mounted(struct freeze *freeze, struct error *err)
+/* Look up our mapper device over it, and what is mounted on it. */
+static int find_frozen(struct freeze *freeze, struct error *err)
 {
 	dev_t device = 0;
 	int r = find_mount_above(freeze->device, ABOVE_MAX, &device,
 				 &freeze->mount_fd);
 
+	freeze->mapped = local_top_uuid(freeze->device, freeze->note);
+	if (freeze->mapped)
+		return 0;
 	if (r < 0)
 		return error_set(err, -r, "nothing is mounted on /dev/%s",
 				 freeze->device);
@@ -366,12 +409,14 @@ int freeze_begin(const char *device, int state_fd, int64_t until_ms,
 	freeze->mount_fd = freeze->socket = -1;
 	freeze->state_fd = state_fd;
 	(void)snprintf(freeze->device, sizeof(freeze->device), "%s", device);
-	r = find_mounted(freeze, err);
+	r = find_frozen(freeze, err);
 	if (r == 0)
 		r = note_write(freeze, err);
 	if (r == 0)
-		r = freeze_process_start("freeze", freeze->mount_fd,
-					 &freeze->socket, &freeze->pid, err);
+		r = freeze_process_start(freeze->mapped ? "suspend" : "freeze",
+					 freeze->mapped ? freeze->note : NULL,
+					 freeze->mount_fd, &freeze->socket,
+					 &freeze->pid, err);
 	if (r == 0) {
 		freeze_extend(freeze, until_ms);
 		r = hear(freeze->socket, until_ms);
@@ -380,15 +425,27 @@ int freeze_begin(const char *device, int state_fd, int64_t until_ms,
 			r = explain(r, device, err);
 	}
 	if (r < 0) {
-		freeze_end(freeze);
+		(void)freeze_end(freeze);
 		return r;
 	}
 	*ret = freeze;
 	return 0;
 }
 
-/* True: its process has thawed it, or never froze it. */
-static bool ended_well(struct freeze *freeze)
+bool freeze_covers(const struct freeze *freeze, const char *device)
+{
+	char uuid[MAPPER_NAME_MAX];
+
+	return freeze->mapped && local_top_uuid(device, uuid) &&
+	       strcmp(uuid, freeze->note) == 0;
+}
+
+/*
+ * True: its process has thawed it, or never froze it.
+ *
+ * @ret_lasted  false: somebody else thawed it before
+ */
+static bool ended_well(struct freeze *freeze, bool *ret_lasted)
 {
 	int64_t until_ms = clock_ms() + END_WAIT_MS;
 	int r;
@@ -396,26 +453,39 @@ static bool ended_well(struct freeze *freeze)
 	if (freeze->socket < 0)
 		return true;
 	(void)shutdown(freeze->socket, SHUT_WR);
-	do
-		r = hear(freeze->socket, until_ms);
-	while (r > 0); /* why it could not freeze: it ends, then */
+	/* Why it could not freeze or thaw: it ends, then. */
+	while ((r = hear(freeze->socket, until_ms)) > 0)
+		*ret_lasted = false;
 	freeze_process_reap(freeze->pid, r == -EAGAIN ? 0 : until_ms);
 	return r == 0 || r == -EAGAIN;
 }
 
-void freeze_end(struct freeze *freeze)
+/* Its process has gone without a word. */
+static void undo_alone(const struct freeze *freeze)
 {
 	struct error err = {0};
+	int r = freeze->mapped ? freeze_resume(freeze->note, &err)
+			       : freeze_thaw_mount(freeze->mount_fd, &err);
 
-	if (!ended_well(freeze) && freeze->ours &&
-	    freeze_thaw_mount(freeze->mount_fd, &err) < 0)
+	if (r < 0)
 		log_write(LOG_LEVEL_ERROR,
-			  "the file system on /dev/%s is left frozen: %s; run "
-			  "fsfreeze -u on it",
-			  freeze->device, error_text(&err));
+			  "what is on /dev/%s is left frozen: %s; run %s %s",
+			  freeze->device, error_text(&err),
+			  freeze->mapped ? "dmsetup resume -u"
+					 : "fsfreeze -u on it; device",
+			  freeze->note);
+}
+
+bool freeze_end(struct freeze *freeze)
+{
+	bool lasted = true;
+
+	if (!ended_well(freeze, &lasted) && freeze->ours)
+		undo_alone(freeze);
 	if (freeze->note[0])
 		(void)unlinkat(freeze->state_fd, freeze->note, 0);
 	fd_close(freeze->socket);
 	fd_close(freeze->mount_fd);
 	free(freeze);
+	return lasted;
 }

@@ -1,19 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Keeping a file system quiet that is mounted on a loop device over the data of
- * an extent, or on a mapper device over that. Its writes do not come through
- * us, so the kernel freezes it (ioctl_fsfreeze(2)).
+ * Keeping a loop device over the data of an extent quiet: its writes do not
+ * come through us.
  *
- * A process of its own, trib-freeze, freezes the file system. The same process
- * thaws it when it is told to, when its time is up, or when its socket closes
+ * Where our mapper device lies over it, that is suspended, whatever is on it.
+ * The kernel then freezes the file system on it, too, in whatever mount
+ * namespace. Else the file system that is mounted on the loop device is frozen
+ * (ioctl_fsfreeze(2)).
+ *
+ * A process of its own, trib-freeze, does that. The same process
+ * undoes it when it is told to, when its time is up, or when its socket closes
  * because we are gone. We never kill trib-freeze: a freeze that is under way
- * can't be interrupted. If trib-freeze is killed by others, we thaw the file
- * system. If both of us are killed at once, a note in STATE/frozen says what
- * the next start has to thaw.
+ * can't be interrupted. If trib-freeze is killed by others, we undo it.
+ * If both of us are killed at once, a note in STATE/frozen says what
+ * the next start has to undo.
  */
 #ifndef BLOCKD_FREEZE_H
 #define BLOCKD_FREEZE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -26,13 +31,14 @@
 struct freeze;
 
 /*
- * Freeze the file system on @device ("loop3"), wherever it is mounted.
+ * Freeze @device ("loop3"): the mapper device over it, or the file system on
+ * it, wherever it is mounted.
  *
  * @state_fd  STATE/frozen
  * @until_ms  clock_ms() when it thaws by itself
  *
- * -ENOENT: nothing is mounted on it; -EBUSY: it is frozen already;
- * -EOPNOTSUPP: its kind can't be frozen; -ETIMEDOUT: not before @until_ms.
+ * -ENOENT: it has neither; -EBUSY: it is frozen already; -EOPNOTSUPP: its kind
+ * can't be frozen; -ETIMEDOUT: not before @until_ms.
  */
 int freeze_begin(const char *device, int state_fd, int64_t until_ms,
 		 struct freeze **ret, struct error *err);
@@ -40,15 +46,18 @@ int freeze_begin(const char *device, int state_fd, int64_t until_ms,
 /* Let the file system thaw by itself at @until_ms instead. */
 void freeze_extend(struct freeze *freeze, int64_t until_ms);
 
-/*
- * End a freeze and free it. The file system is thawed when this returns, or
- * soon after when its process hangs.
- */
-void freeze_end(struct freeze *freeze);
+/* Tell whether a freeze holds @device ("loop3"), too. */
+bool freeze_covers(const struct freeze *freeze, const char *device);
 
 /*
- * Thaw the file systems that the notes in STATE/frozen name, and remove the
- * notes.
+ * End a freeze and free it. It is undone when this returns, or soon after when
+ * its process hangs. False: somebody else undid it before.
+ */
+bool freeze_end(struct freeze *freeze);
+
+/*
+ * Thaw the file systems and resume the mapper devices that the notes in
+ * STATE/frozen name, and remove the notes.
  */
 void freeze_thaw_left(int state_fd);
 

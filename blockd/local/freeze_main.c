@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/dm/mapper_call.h"
 #include "blockd/local/freeze.h"
 
 #define EXIT_USAGE 2
@@ -19,12 +20,13 @@
 #define FIRST_MS 10500 /* until a time was sent */
 
 static const char help[] =
-	"usage: " FREEZE_PROGRAM " freeze|thaw\n"
-	"Freeze the file system of descriptor 3, or thaw it. The freeze ends when\n"
+	"usage: " FREEZE_PROGRAM " freeze|thaw|suspend UUID\n"
+	"Freeze the file system of descriptor 3, or thaw it. With suspend, suspend\n"
+	"the device mapper device, and the file system with it. That ends when\n"
 	"the socket at standard output closes, or when the time last sent there,\n"
 	"in milliseconds, is up. blockd runs this program, because the file\n"
 	"system must be thawed when blockd is killed. To thaw a file system by\n"
-	"hand use fsfreeze(8).\n";
+	"hand use fsfreeze(8), for a device dmsetup(8).\n";
 
 /* 0 or a positive errno. */
 static void say(int error)
@@ -71,20 +73,53 @@ static void wait_end(void)
 	}
 }
 
-static int hold_still(void)
+/* 0 or a positive errno. */
+static int device_change(const char *uuid, enum mapper_change change)
+{
+	const struct mapper_change_request request = {
+		.change = change,
+		.uuid = uuid,
+	};
+
+	return -mapper_call_change(&request, NULL);
+}
+
+static int device_suspend(const char *uuid)
+{
+	struct mapper_device device;
+	int r = -mapper_call_get(uuid, &device, NULL);
+
+	if (r == 0 && device.suspended)
+		return EBUSY;
+	return r ? r : device_change(uuid, MAPPER_CHANGE_SUSPEND);
+}
+
+static int device_resume(const char *uuid)
+{
+	struct mapper_device device;
+	int r = -mapper_call_get(uuid, &device, NULL);
+
+	if (r == 0 && !device.suspended)
+		return ESTALE;
+	return r ? r : device_change(uuid, MAPPER_CHANGE_RESUME);
+}
+
+/* @uuid: a device mapper device; NULL: only the file system */
+static int hold_still(const char *uuid)
 {
 	int r;
 
 	/* Only SIGKILL may leave it frozen. */
 	for (int i = 1; i < NSIG; i++)
 		(void)signal(i, SIG_IGN);
-	(void)syncfs(FREEZE_FD); /* the less there is to do while frozen */
-	r = freeze_fs(FIFREEZE);
+	/* The less there is to do while frozen; EBADF: nothing is mounted. */
+	(void)syncfs(FREEZE_FD);
+	r = uuid ? device_suspend(uuid) : freeze_fs(FIFREEZE);
 	say(r);
 	if (r != 0)
 		return EXIT_FAILURE;
 	wait_end();
-	r = freeze_fs(FITHAW);
+	r = uuid ? device_resume(uuid) : freeze_fs(FITHAW);
 	say(r);
 	return r == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }
@@ -108,7 +143,9 @@ int main(int argc, char **argv)
 		return EXIT_SUCCESS;
 	}
 	if (argc == 2 && strcmp(argv[1], "freeze") == 0)
-		return hold_still();
+		return hold_still(NULL);
+	if (argc == 3 && strcmp(argv[1], "suspend") == 0)
+		return hold_still(argv[2]);
 	if (argc == 2 && strcmp(argv[1], "thaw") == 0)
 		return thaw_stdin();
 	(void)fputs(help, stderr);

@@ -19,7 +19,10 @@
 #define GONE_MS   3000
 #define STEP_MS   10
 
+#define LEVELS_MAX 2 /* an attachment's device, and a volume's over it */
+
 struct top {
+	char device[32]; /* "dm-3" */
 	char name[MAPPER_NAME_MAX];
 	char uuid[MAPPER_NAME_MAX];
 };
@@ -57,6 +60,8 @@ static bool find_top(const char *loop, struct top *ret)
 		if (e->d_name[0] == '.')
 			continue;
 		count++;
+		(void)snprintf(ret->device, sizeof(ret->device), "%.24s",
+			       e->d_name);
 		ours = read_line(e->d_name, "uuid", ret->uuid) &&
 		       read_line(e->d_name, "name", ret->name) &&
 		       strncmp(ret->uuid, MAPPER_UUID_PREFIX,
@@ -74,6 +79,19 @@ bool local_top_find(const char *loop, char ret[static MAPPER_NAME_MAX])
 	if (!find_top(loop, &top))
 		return false;
 	memcpy(ret, top.name, sizeof(top.name));
+	return true;
+}
+
+bool local_top_uuid(const char *loop, char ret[static MAPPER_NAME_MAX])
+{
+	struct top top, above;
+	unsigned level = 1;
+
+	if (!find_top(loop, &top))
+		return false;
+	while (level++ < LEVELS_MAX && find_top(top.device, &above))
+		top = above;
+	memcpy(ret, top.uuid, sizeof(top.uuid));
 	return true;
 }
 

@@ -18,6 +18,12 @@
 bool local_top_find(const char *loop, char ret[static MAPPER_NAME_MAX]);
 
 /*
+ * Find the topmost of our mapper devices over a loop device, each the only
+ * thing that lies on the one below. True, and its UUID.
+ */
+bool local_top_uuid(const char *loop, char ret[static MAPPER_NAME_MAX]);
+
+/*
  * Make all requests of that mapper device fail, also where it is mounted, and
  * unbind the loop device. Log it. Requests in flight have ended then. -EBUSY:
  * there is none, or a program has the loop device itself, too.

@@ -472,6 +472,112 @@ test_a_higher_epoch_takes_an_extent_from_its_user_here() {
 	eventually 60 nothing_of_ours
 }
 
+# ---- what is on a device is held for a cut ----
+
+uuid() { cat /proc/sys/kernel/random/uuid; }
+suspended() { same "$(dmsetup info -c --noheadings -o suspended "$device")" "$1"; }
+goes_on() { timeout 60 dd if=/dev/zero of="$device" bs=4k count=1 oflag=direct status=none; }
+hold() { blockd_call HoldWrites id="$1" extents=e timeout_ms="${2:-10000}" >"$TEST_DIR/held"; }
+release() { blockd_call ReleaseWrites id="$1" | grep -o "\"held\": *[a-z]*" | sed "s/.*: *//"; }
+
+# A guest writes to two devices in turn, without a file system on either.
+test_a_cut_of_two_raw_devices_is_of_one_instant() {
+	start_node instant
+	first=$device
+	call attach id=f path="$node/pool/extents/f.data" size=128M
+	second=$(value device)
+	rm -f "$TEST_DIR/stop"
+	python3 - "$first" "$second" "$TEST_DIR/stop" >"$TEST_DIR/written" 2>&1 <<-'P' &
+		import mmap, os, struct, sys
+		page = mmap.mmap(-1, 4096)
+		fds = [os.open(path, os.O_WRONLY | os.O_DIRECT) for path in sys.argv[1:3]]
+		number = 0
+		while not os.path.exists(sys.argv[3]):
+		    number += 1
+		    page[:8] = struct.pack("<Q", number)
+		    for fd in fds:
+		        os.pwritev(fd, [page], 0)
+		print(number)
+	P
+	writer=$!
+	at_exit touch "$TEST_DIR/stop"
+	of() { od -A n -t u8 -N 8 "$node/pool/extents/$1.data" | tr -d ' '; }
+	begun() { [ "$(dd if="$second" bs=4k count=1 iflag=direct status=none | od -A n -t u8 -N 8)" -gt 0 ]; }
+	eventually 60 begun
+	for i in 1 2 3 4 5 6; do
+		blockd_call CreateSnapshots cut="$(uuid)" snapshots=extent:e,name:se$i \
+			snapshots=extent:f,name:sf$i >"$TEST_DIR/made" || fail "$(cat "$TEST_DIR/made")"
+		echo "# $(of se$i) $(of sf$i)"
+		[ $(($(of se$i) - $(of sf$i))) = 0 ] || [ $(($(of se$i) - $(of sf$i))) = 1 ]
+	done
+	[ "$(of se6)" -gt "$(of se1)" ]
+	touch "$TEST_DIR/stop"
+	wait $writer || fail "$(cat "$TEST_DIR/written")"
+	call detach id=f
+	call detach id=e
+	eventually 60 nothing_of_ours
+}
+
+test_whoever_comes_next_resumes_what_a_cut_left() {
+	local id
+	start_node left
+	id=$(uuid)
+	hold "$id"
+	suspended Suspended
+	# Two at once: the second is refused, and the first one lasts.
+	fails any "frozen already" hold "$(uuid)"
+	same "$(release "$id")" true
+	suspended Active
+	goes_on
+	# Somebody resumes it meanwhile (a growth does): the cut is not of one instant.
+	id=$(uuid)
+	hold "$id"
+	call attach id=e path="$node/pool/extents/e.data" size=128M
+	suspended Active
+	[ "$(release "$id")" != true ] || fail "it was not held all the time"
+	# Its process is killed: blockd resumes.
+	id=$(uuid)
+	hold "$id"
+	pkill -KILL -x trib-freeze
+	suspended Suspended
+	same "$(release "$id")" true
+	goes_on
+	# Both are: the next blockd does. blockd alone: its process does.
+	hold "$(uuid)"
+	pkill -KILL -x trib-freeze
+	end_at_once "$node_pid"
+	suspended Suspended
+	run_node
+	goes_on
+	grep "device TRIB-.* was left suspended" "$node/log"
+	hold "$(uuid)"
+	end_at_once "$node_pid"
+	goes_on
+	run_node
+	call detach id=e
+	eventually 60 nothing_of_ours
+}
+
+# A write below does not end: the cut fails in time, and the device goes on.
+test_a_suspend_that_does_not_end_is_undone() {
+	start_node stuck
+	fsfreeze -f "$node/pool"
+	at_exit fsfreeze -u "$node/pool"
+	dd if=/dev/zero of="$device" bs=4k count=4 oflag=direct status=none &
+	writer=$!
+	in_flight() { [ "$(awk '{print $1 + $2}' "/sys/block/${under#/dev/}/inflight")" -gt 0 ]; }
+	eventually 60 in_flight
+	fails any "in time" hold "$(uuid)" 1500
+	fsfreeze -u "$node/pool"
+	wait $writer
+	active() { suspended Active; }
+	eventually 60 active
+	goes_on
+	same "$(ls "$node/state/frozen")" ""
+	call detach id=e
+	eventually 60 nothing_of_ours
+}
+
 # A cut of several extents freezes the file system on the mapper device.
 test_a_cut_freezes_the_file_system_over_it() {
 	start_node frozen
