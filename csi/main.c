@@ -22,6 +22,7 @@
 #include "csi/heap_trim.h"
 #include "csi/node/node_trim.h"
 #include "csi/service.h"
+#include "volume/volume.h"
 
 #define EXIT_USAGE 2
 /* Of malloc: so that memory of a call is given back, not kept by a worker. */
@@ -148,6 +149,21 @@ static int wait_for_signal(const struct driver *d, const sigset_t *signals)
 	}
 }
 
+/* Say what runs; on a node also what that lacks, and what it costs. */
+static void tell_start(const struct config *config, const char *node)
+{
+	struct initiator_capability found[8];
+	size_t n = node[0] ? initiator_probe(found, array_size(found)) : 0;
+
+	log_info(CSI_DRIVER_NAME " " TRIBUTARY_VERSION ": %s%s%s at %s",
+		 config->mode_name, node[0] ? " of node " : "", node,
+		 config->address);
+	for (size_t i = 0; i < n; i++)
+		if (!found[i].usable)
+			log_info("%s can't be used: %s", found[i].transport,
+				 found[i].why);
+}
+
 static int driver_run(const struct config *config)
 {
 	struct driver d = {.csi.heap_trim_fd = -1,
@@ -160,11 +176,7 @@ static int driver_run(const struct config *config)
 	if (driver_start(&d, config, &err) < 0) {
 		log_write(LOG_LEVEL_ERROR, "%s", error_text(&err));
 	} else {
-		const char *node = volume_context_node(d.csi.volumes);
-
-		log_info(CSI_DRIVER_NAME " " TRIBUTARY_VERSION ": %s%s%s at %s",
-			 config->mode_name, node[0] ? " of node " : "", node,
-			 config->address);
+		tell_start(config, volume_context_node(d.csi.volumes));
 		(void)notify_send("READY=1"); /* nobody may be listening */
 		log_info("%s: stopping",
 			 strsignal(wait_for_signal(&d, &signals)));

@@ -46,6 +46,27 @@ static bool find_mount(dev_t device, char *ret, size_t size)
 	return false;
 }
 
+/* Say which device, and the line that ends it. */
+static void describe_holder(const char *name, char *ret, size_t size)
+{
+	char text[160], uuid[160] = "";
+
+	if (device_attribute(name, "dm/name", text, sizeof(text)) == 0 &&
+	    device_attribute(name, "dm/uuid", uuid, sizeof(uuid)) == 0)
+		(void)snprintf(ret, size,
+			       "/dev/mapper/%.60s: `%s/dev/mapper/%.60s`", text,
+			       strncmp(uuid, "LVM-", 4) == 0
+				       ? "lvchange -an "
+				       : "dmsetup remove ",
+			       text);
+	else if (device_attribute(name, "md/level", text, sizeof(text)) == 0)
+		(void)snprintf(ret, size,
+			       "/dev/%.60s: `mdadm --stop /dev/%.60s`", name,
+			       name);
+	else
+		(void)snprintf(ret, size, "/dev/%.200s", name);
+}
+
 /* Find a device mapper, md or other device above this one. */
 static bool find_holder(dev_t device, char *ret, size_t size)
 {
@@ -60,7 +81,7 @@ static bool find_holder(dev_t device, char *ret, size_t size)
 	while (dir && !found && (e = readdir(dir))) {
 		if (e->d_name[0] == '.')
 			continue;
-		(void)snprintf(ret, size, "/dev/%.200s", e->d_name);
+		describe_holder(e->d_name, ret, size);
 		found = true;
 	}
 	if (dir)
@@ -128,6 +149,14 @@ static bool find_user(dev_t device, char *ret, size_t size, pid_t *ret_pid)
 	return found;
 }
 
+/* The number in "cp (4711)"; a name may have brackets of its own. */
+static int pid_in(const char *user)
+{
+	const char *at = strrchr(user, '(');
+
+	return at ? atoi(at + 1) : 0;
+}
+
 static int busy(const char *path, dev_t device, struct error *err)
 {
 	char user[MOUNT_NS_USER_MAX];
@@ -141,8 +170,8 @@ static int busy(const char *path, dev_t device, struct error *err)
 	if (mount_ns_has_elsewhere(device, user))
 		return error_set(err, EBUSY,
 				 "%s is mounted in another mount namespace, "
-				 "that of %s",
-				 path, user);
+				 "that of %s: `nsenter -t %d -m umount %s`",
+				 path, user, pid_in(user), path);
 	return error_set(err, EBUSY, "%s is in use: open exclusively", path);
 }
 

@@ -43,6 +43,31 @@ test_the_probe_says_that_it_is_there() {
 	grep '^dm=yes over each of them' "$TEST_DIR/out"
 }
 
+# In a container the driver may be there, and its node not.
+test_where_it_is_not_allowed_all_goes_as_without() {
+	apart() { unshare --mount sh -c 'mount -t tmpfs -o ro none /dev/mapper && exec "$@"' - "$@"; }
+	server disk 64M
+	apart "$CALL" probe state="$STATE" >"$TEST_DIR/out"
+	same "$(grep -c '^dm=no .*: a device in use can.t be cut off' "$TEST_DIR/out")" 1
+	apart "$CALL" attach state="$STATE" $(remote disk 64M) >"$TEST_DIR/out" 2>"$TEST_DIR/said"
+	device=$(value device)
+	case $device in /dev/loop*) ;; *) fail "device '$device'" ;; esac
+	same "$(cat "$TEST_DIR/said")" ""
+	apart "$CALL" detach state="$STATE" id=a
+	nothing_of_ours
+	# A device that was made with the driver is not taken for dead there, nor harmed.
+	attach_any fuse
+	fails 1 "" apart "$CALL" detach state="$STATE" id=a
+	apart "$CALL" get state="$STATE" id=a >"$TEST_DIR/out"
+	grep 'problem=.*can.t be looked at from here' "$TEST_DIR/out"
+	apart "$CALL" attach state="$STATE" $(remote disk 64M) >"$TEST_DIR/out" || true
+	call get id=a
+	same "$(value healthy) $(value device)" "1 $device"
+	call detach id=a
+	nothing_of_ours
+	stop_server
+}
+
 lies_over() { # TRANSPORT
 	attach_any "$1"
 	case $device in /dev/mapper/trib-*) ;; *) fail "device '$device'" ;; esac

@@ -304,7 +304,21 @@ static int branches_remove(struct operation *op, bool lazy, struct error *err)
 	return r;
 }
 
-static int devices_remove(struct operation *op, struct error *err)
+/*
+ * Detach a device. Forced, one that somebody still has is cut off: it goes with
+ * its last user, and holds nothing up.
+ */
+static int device_remove(const char *dir, const char *id, bool forced,
+			 struct error *err)
+{
+	int r = initiator_detach(dir, id, err);
+
+	return r == -EBUSY && forced && initiator_fence(dir, id, NULL) == 0
+		       ? initiator_detach(dir, id, err)
+		       : r;
+}
+
+static int devices_remove(struct operation *op, bool forced, struct error *err)
 {
 	auto_free struct initiator_device *devices = NULL;
 	char dir[PATH_MAX];
@@ -318,7 +332,7 @@ static int devices_remove(struct operation *op, struct error *err)
 		r = operation_step(op, err, "device", "detaching %s from %s",
 				   devices[i].id, devices[i].device);
 		if (r == 0)
-			r = initiator_detach(dir, devices[i].id, err);
+			r = device_remove(dir, devices[i].id, forced, err);
 	}
 	return r;
 }
@@ -365,7 +379,7 @@ int local_remove(struct operation *op, bool lazy, struct error *err)
 	if (r == 0)
 		r = branches_remove(op, lazy, err);
 	if (r == 0)
-		r = devices_remove(op, err);
+		r = devices_remove(op, lazy, err);
 	if (r == 0)
 		directories_remove(op);
 	return r;

@@ -66,7 +66,8 @@ void local_options_load(const struct volume_context *ctx, const char *volume,
  * Unmount the tree of the operation's volume (at local_mount_point_*), every
  * branch, and detach every device.
  *
- * @lazy  also while in use; later writes fail
+ * @lazy  also while in use; later writes fail. Where there is device mapper,
+ *        users of a device are cut off, in other mount namespaces, too
  *
  * -EBUSY: in use, the text names the users; parts taken down stay down.
  */
