@@ -190,6 +190,42 @@ out_of_the_trap() { # TRANSPORT
 test_requests_to_a_silent_server_end_by_fuse() { out_of_the_trap fuse; }
 test_requests_to_a_silent_server_end_by_nbd() { out_of_the_trap nbd; }
 
+# A disk of this machine does not answer: nothing can make its requests end. Each
+# call has a limit, and all is well when it answers.
+test_requests_to_a_silent_disk_of_this_machine_hold_nothing_up_for_ever() {
+	mkfs.xfs -q -f /dev/vda
+	mkdir -p "$TEST_DIR/pool"
+	mount /dev/vda "$TEST_DIR/pool"
+	at_exit umount "$TEST_DIR/pool"
+	at_exit clean_state
+	truncate -s 64M "$TEST_DIR/pool/disk"
+	call attach id=a path="$TEST_DIR/pool/disk" size=64M
+	device=$(value device) under=$(value under)
+	fsfreeze -f "$TEST_DIR/pool"
+	at_exit fsfreeze -u "$TEST_DIR/pool"
+	dd if=/dev/zero of="$device" bs=4k count=1 oflag=direct 2>"$TEST_DIR/dd" &
+	writer=$!
+	in_flight() { [ "$(awk '{print $1 + $2}' "/sys/block/${under#/dev/}/inflight")" -gt 0 ]; }
+	eventually 60 in_flight
+	refused EBUSY "dd ($writer)" detach id=a
+	begin=$SECONDS
+	fails 1 ETIMEDOUT "$CALL" fence id=a state="$STATE"
+	[ $((SECONDS - begin)) -lt 60 ] || fail "a fence took $((SECONDS - begin)) s"
+	fsfreeze -u "$TEST_DIR/pool"
+	wait $writer
+	sleep 600 <"$device" &
+	other=$!
+	at_exit end_at_once $other
+	becomes $other sleep
+	call fence id=a
+	fails any "" dd if="$device" of=/dev/null bs=4k count=1 iflag=direct
+	call detach id=a
+	same "$(losetup -nl -O NAME)" ""
+	dmsetup info "${device##*/}" | grep -i deferred
+	end_at_once $other
+	eventually 60 nothing_of_ours
+}
+
 # The program behind the device was killed with requests in flight, and a program
 # keeps the device open: attached anew at once.
 test_a_dead_one_that_is_in_use_is_attached_anew() {
@@ -286,7 +322,7 @@ test_the_kernel_s_nbd_in_use_is_made_anew() { is_made_anew nbd; }
 test_a_mount_lives_on_when_the_program_below_dies() {
 	transport=fuse
 	attach_any fuse
-	mkfs.ext4 -q "$device"
+	mkfs.ext4 -q -E lazy_itable_init=0,lazy_journal_init=0 "$device" # no write of its own
 	mount "$device" "$TEST_DIR/mnt"
 	cp -r "$TOP/base/dm" "$TEST_DIR/mnt/"
 	sync -f "$TEST_DIR/mnt"
