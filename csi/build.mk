@@ -8,7 +8,7 @@ $(eval $(call library,csi,\
   csi/call/csi_metrics.c csi/call/csi_pages.c csi/controller/observer.c \
   csi/call/csi_name.c csi/call/csi_text.c csi/identity.c csi/node/inline.c csi/node/node_info.c \
   csi/kata/kata_record.c csi/kata/kata_shim.c csi/call/kubernetes_key.c csi/node/timeout_call.c \
-  csi/node/node_expand.c csi/node/node_group.c csi/node/node_inline.c csi/node/stale_mounts.c \
+  csi/node/node_expand.c csi/node/node_group.c csi/node/node_inline.c \
   csi/node/node_publish.c csi/node/node_ensure_staged.c csi/node/publish_mount.c csi/node/node_stage.c \
   csi/node/node_state.c csi/node/node_trim.c csi/node/node_watch.c csi/call/parameters.c \
   csi/call/reply.c csi/call/request.c csi/service.c csi/heap_trim.c,json-c libcurl,volume rpc proto base))

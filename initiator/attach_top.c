@@ -35,6 +35,18 @@ int attach_top_cut_off(struct attachment *a, struct error *err)
 	return r < 0 ? r : top_device_fence(a->tag, err);
 }
 
+int attach_top_fence(struct attachment *a, bool held_elsewhere,
+		     struct error *err)
+{
+	if (held_elsewhere &&
+	    (!a->record.top[0] || !device_is_held_elsewhere(a->record.top)))
+		return 0;
+	if (!a->record.top[0])
+		return error_set(err, ENODEV, "%s has no mapper device over it",
+				 a->record.device);
+	return attach_top_cut_off(a, err);
+}
+
 void attach_top_probe(struct initiator_capability *ret)
 {
 	struct error err = {.code = 0};

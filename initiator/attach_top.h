@@ -17,6 +17,10 @@ int attach_top_remove(struct attachment *a, struct error *err);
  */
 int attach_top_cut_off(struct attachment *a, struct error *err);
 
+/* initiator_fence() of a loaded attachment. */
+int attach_top_fence(struct attachment *a, bool held_elsewhere,
+		     struct error *err);
+
 /* Say whether this machine can have them, and what their absence costs. */
 void attach_top_probe(struct initiator_capability *ret);
 

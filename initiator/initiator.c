@@ -445,7 +445,8 @@ int initiator_detach(const char *state_dir, const char *id, struct error *err)
 	return r < 0 ? error_prefix(err, "detach %s: ", id) : 0;
 }
 
-int initiator_fence(const char *state_dir, const char *id, struct error *err)
+int initiator_fence(const char *state_dir, const char *id, bool held_elsewhere,
+		    struct error *err)
 {
 	auto_state struct state state = {.dirfd = -1, .lock = -1};
 	struct attachment a;
@@ -456,13 +457,8 @@ int initiator_fence(const char *state_dir, const char *id, struct error *err)
 	if (r < 0)
 		return r;
 	r = attachment_load(&a, err);
-	if (r < 0 || (!r && !a.record.top[0]))
-		return r;
-	if (!a.record.top[0])
-		return error_set(err, ENODEV,
-				 "fence %s: %s has no mapper device over it",
-				 id, a.record.device);
-	r = attach_top_cut_off(&a, err);
+	if (r > 0)
+		r = attach_top_fence(&a, held_elsewhere, err);
 	return r < 0 ? error_prefix(err, "fence %s: ", id) : 0;
 }
 

@@ -143,8 +143,14 @@ int initiator_detach(const char *state_dir, const char *id, struct error *err);
  * lost server ends. The attachment is dead then: a detach or an attach takes it
  * away at once, and its device goes with its last user. Not there: 0. -ENODEV:
  * there is no device mapper here.
+ *
+ * @held_elsewhere  only if nothing but a file system keeps the device, which
+ *		    other mount namespaces have mounted or files of it open. The
+ *		    caller has flushed that. Else 0, and so without device
+ *mapper
  */
-int initiator_fence(const char *state_dir, const char *id, struct error *err);
+int initiator_fence(const char *state_dir, const char *id, bool held_elsewhere,
+		    struct error *err);
 
 /* Get the device of an attachment. -ENOENT: there is no such attachment. */
 int initiator_get(const char *state_dir, const char *id,

@@ -113,7 +113,7 @@ static int call_detach(struct initiator_request *q, struct error *err)
 
 static int call_fence(struct initiator_request *q, struct error *err)
 {
-	return initiator_fence(q->state_dir, q->id, err);
+	return initiator_fence(q->state_dir, q->id, false, err);
 }
 
 static int call_get(struct initiator_request *q, struct error *err)

@@ -22,7 +22,7 @@ $(eval $(call library,volume,\
   volume/flow/flow_attach.c volume/flow/flow_check.c volume/flow/flow_create.c volume/flow/flow_delete.c \
   volume/op/iscsi_route.c \
   volume/flow/flow_detach.c volume/flow/flow_resize.c volume/record/json_scan.c \
-  $(volume_store) volume/record/label.c volume/mount/local.c \
+  $(volume_store) volume/record/label.c volume/mount/local.c volume/mount/stale_mounts.c \
   volume/mount/mounts.c volume/record/record_json.c volume/op/operation.c \
   volume/record/snapshot_record.c volume/record/snapshot_record_json.c \
   volume/record/group_record_json.c volume/op/record_io.c volume/snapshot/snapshot_op.c \
@@ -71,7 +71,7 @@ $(eval $(call test_helper,tests/etcd/lost_lease,volume))
 $(eval $(call test_helper,tests/etcd/store_watch,volume))
 SYSTEM_TESTS += tests/system/volume.sh tests/system/volume_publish.sh tests/system/kube_store.sh tests/system/etcd_store.sh \
   tests/system/etcd_access.sh tests/system/etcd_hosts.sh tests/system/etcd_members.sh tests/system/snapshot.sh \
-  tests/system/volume_grow.sh tests/system/volume_extend.sh \
+  tests/system/volume_grow.sh tests/system/volume_strangers.sh tests/system/volume_extend.sh \
   tests/system/volume_records.sh tests/system/volume_check.sh
 $(eval $(call fuzzer,volume/store/kube/kube_object_fuzz,$(volume_stores) \
   volume/record/json_scan.c volume/record/label.c base/parallel.c \
@@ -92,7 +92,7 @@ $(eval $(call fuzzer,volume/record/volume_record_fuzz,volume/record/volume_recor
   base/uuid_name.c base/log.c base/size.c,-ljson-c))
 $(eval $(call fuzzer,volume/store/kube/api/kube_yaml_fuzz,volume/store/kube/api/kube_yaml.c base/error.c,\
   -lyaml -ljson-c))
-VM_TESTS += tests/vm/volume_grow.sh
+VM_TESTS += tests/vm/volume_grow.sh tests/vm/volume_strangers.sh
 $(foreach t,snapshot snapshot_kill snapshot_ranges group limit,\
   $(eval $(call unit_test,tests/volume_$(t)_test,volume,tests/snapshot_kit.c \
   csi/testkit/fake_node.c csi/testkit/fake_node_copies.c)))

@@ -19,8 +19,8 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/kernel/mount_ns.h"
 #include "base/log.h"
-#include "base/mount_ns.h"
 #include "base/process.h"
 #include "blockd/local/local_top.h"
 

@@ -14,7 +14,7 @@
 
 #include "base/cleanup.h"
 #include "base/file.h"
-#include "base/mount_ns.h"
+#include "base/kernel/mount_ns.h"
 #include "base/process_fd.h"
 #include "blockd/local/loopdev_users.h"
 

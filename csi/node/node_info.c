@@ -10,15 +10,15 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "base/mount_ns.h"
+#include "base/kernel/mount_ns.h"
 #include "csi/call/reply.h"
 #include "csi/kata/kata_record.h"
 #include "csi/kata/kata_shim.h"
 #include "csi/node/bind_mount.h"
 #include "csi/node/node_ensure_staged.h"
 #include "csi/node/node_service.h"
-#include "csi/node/stale_mounts.h"
 #include "csi/node/timeout_call.h"
+#include "volume/mount/stale_mounts.h"
 
 #define STATUS_MS 4000 /* for nodes and mounts, together */
 

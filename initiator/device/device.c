@@ -17,7 +17,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "base/mount_ns.h"
+#include "base/kernel/mount_ns.h"
 #include "base/process_fd.h"
 
 #define WAIT_STEP_MS 10
@@ -149,14 +149,6 @@ static bool find_user(dev_t device, char *ret, size_t size, pid_t *ret_pid)
 	return found;
 }
 
-/* The number in "cp (4711)"; a name may have brackets of its own. */
-static int pid_in(const char *user)
-{
-	const char *at = strrchr(user, '(');
-
-	return at ? atoi(at + 1) : 0;
-}
-
 static int busy(const char *path, dev_t device, struct error *err)
 {
 	char user[MOUNT_NS_USER_MAX];
@@ -167,11 +159,11 @@ static int busy(const char *path, dev_t device, struct error *err)
 				 "%s is in use by %s: wait for it, or `kill "
 				 "%d`",
 				 path, user, (int)pid);
-	if (mount_ns_has_elsewhere(device, user))
+	if (mount_ns_has_elsewhere(device, user, &pid))
 		return error_set(err, EBUSY,
 				 "%s is mounted in another mount namespace, "
 				 "that of %s: `nsenter -t %d -m umount %s`",
-				 path, user, pid_in(user), path);
+				 path, user, (int)pid, path);
 	return error_set(err, EBUSY, "%s is in use: open exclusively", path);
 }
 
@@ -227,6 +219,27 @@ int device_busy(const char *path, struct error *err)
 		return error_set(err, EBUSY, "%s is in use", path);
 	r = above(path, st.st_rdev, err);
 	return r < 0 ? r : busy(path, st.st_rdev, err);
+}
+
+bool device_is_held_elsewhere(const char *path)
+{
+	char user[MOUNT_NS_USER_MAX];
+	struct error why = {0};
+	struct stat st;
+	pid_t pid;
+	int fd;
+
+	if (stat(path, &st) < 0 || !S_ISBLK(st.st_mode) ||
+	    above(path, st.st_rdev, &why) < 0)
+		return false;
+	fd = open(path, O_RDONLY | O_EXCL | O_CLOEXEC);
+	if (fd < 0 && errno == EBUSY &&
+	    !mount_ns_has_elsewhere(st.st_rdev, user, NULL))
+		fd = open_exclusive(path, O_RDONLY);
+	if (fd < 0 && errno == EBUSY)
+		return !find_user(st.st_rdev, user, sizeof(user), &pid);
+	fd_close(fd);
+	return false;
 }
 
 int device_open_idle(const char *path, int *ret_fd, struct error *err)

@@ -40,6 +40,13 @@ int device_open_idle(const char *path, int *ret_fd, struct error *err);
 /* -EBUSY, with the words which mount, device or program has the device. */
 int device_busy(const char *path, struct error *err);
 
+/*
+ * Tell whether nothing but a file system has the device in use, which is not
+ * mounted here. Another mount namespace has it mounted, or files of it are
+ * open.
+ */
+bool device_is_held_elsewhere(const char *path);
+
 /* Get the size in bytes; -errno. */
 int device_size(const char *path, uint64_t *ret, struct error *err);
 

@@ -19,6 +19,7 @@
 
 #include "base/cleanup.h"
 #include "base/file.h"
+#include "base/kernel/fusectl.h"
 #include "base/process.h"
 #include "initiator/device/loopdev.h"
 #include "initiator/device/parts.h"
@@ -317,21 +318,19 @@ static unsigned connection_of(const struct places *p)
 
 /*
  * The kernel aborts a connection when it is told to, and when its program has
- * ended. The first needs fusectl.
+ * ended.
  */
 static int fuse_fail(struct attachment *a, struct error *err)
 {
-	char path[64], device[DEVICE_PATH_MAX];
+	char device[DEVICE_PATH_MAX];
 	struct places p;
 	int status = places_of(a, &p, err);
 
 	if (status < 0)
 		return status;
-	(void)snprintf(path, sizeof(path), "/sys/fs/fuse/connections/%u/abort",
-		       connection_of(&p));
-	auto_close int fd = open(path, O_WRONLY | O_CLOEXEC);
+	auto_close int fd = fusectl_open(connection_of(&p));
 	if (fd >= 0)
-		(void)fd_write_all(fd, "1", 1); /* else by its end */
+		(void)fusectl_abort(fd); /* else by its end */
 	status = end_process(&a->record, false, err);
 	if (!status && !loopdev_find(p.backing_end, NULL, device))
 		status = loopdev_leave(device, err);

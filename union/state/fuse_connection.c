@@ -7,11 +7,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mount.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/file.h"
+#include "base/kernel/fusectl.h"
 
 #define FDINFO_MAX 4096 /* bytes */
 
@@ -32,33 +32,13 @@ static long number_of(int fuse_fd)
 	return at ? strtol(at + sizeof(key) - 1, NULL, 10) : -1;
 }
 
-/* Mount fusectl for a moment: it need not be mounted anywhere. */
-static int open_fusectl(void)
-{
-	auto_close int context = fsopen("fusectl", FSOPEN_CLOEXEC);
-	int fd;
-
-	if (context < 0 ||
-	    fsconfig(context, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
-		return -errno;
-	fd = fsmount(context, FSMOUNT_CLOEXEC, 0);
-	return fd < 0 ? -errno : fd;
-}
-
 int fuse_connection_abort(int fuse_fd)
 {
-	auto_close int fusectl = -1, fd = -1;
 	long number = number_of(fuse_fd);
-	char name[32];
+	auto_close int fd = number < 0 ? -EOPNOTSUPP
+				       : fusectl_open((unsigned)number);
 
-	if (number < 0)
-		return -EOPNOTSUPP;
-	fusectl = open_fusectl();
-	if (fusectl < 0)
-		return fusectl;
-	(void)snprintf(name, sizeof(name), "%ld/abort", number); /* fits */
-	fd = openat(fusectl, name, O_WRONLY | O_CLOEXEC);
-	return fd < 0 || write(fd, "1", 1) < 0 ? -errno : 0;
+	return fd < 0 ? fd : fusectl_abort(fd);
 }
 
 void fuse_connection_answer(int fuse_fd, uint64_t unique, int error)

@@ -2,6 +2,8 @@
 #include "union/state/fuse_connection.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,6 +12,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/cleanup.h"
+#include "base/kernel/fusectl.h"
 #include "union/testkit/hang_kit.h"
 
 #include <cmocka.h>
@@ -43,6 +47,45 @@ static void who_waits_is_answered_though_others_have_it(void **state)
 	assert_int_equal(r, 0);
 }
 
+/* An end that comes late is not that of the next one with the same number. */
+static void a_later_connection_is_left_alone(void **state)
+{
+	struct hang_fs fs;
+	struct pollfd fuse = {.events = POLLOUT};
+	struct statx before, now;
+	int fd;
+
+	(void)state;
+	if (!hang_fs_can())
+		skip();
+	assert_int_equal(hang_fs_start(&fs), 0);
+	assert_int_equal(statx(fs.root_fd, "",
+			       AT_EMPTY_PATH | AT_STATX_DONT_SYNC, 0, &before),
+			 0);
+	fd = fusectl_open(before.stx_dev_minor);
+	assert_true(fd >= 0);
+	hang_fs_end(&fs);
+	assert_int_equal(fusectl_open(before.stx_dev_minor), -ENOENT);
+	assert_int_equal(hang_fs_start(&fs), 0);
+	assert_int_equal(statx(fs.root_fd, "",
+			       AT_EMPTY_PATH | AT_STATX_DONT_SYNC, 0, &now),
+			 0);
+	assert_int_equal(fusectl_abort(fd), 0);
+	fuse.fd = fs.fuse_fd;
+	assert_true(poll(&fuse, 1, 0) >= 0);
+	assert_false(fuse.revents & POLLERR);
+	fd_close(fd);
+	fd = fusectl_open(now.stx_dev_minor);
+	assert_true(fd >= 0);
+	assert_int_equal(fusectl_abort(fd), 0);
+	assert_true(poll(&fuse, 1, 0) >= 0);
+	assert_true(fuse.revents & POLLERR);
+	fd_close(fd);
+	hang_fs_end(&fs);
+	if (now.stx_dev_minor != before.stx_dev_minor)
+		skip(); /* another mount took the number */
+}
+
 static void what_is_none_is_left_alone(void **state)
 {
 	(void)state;
@@ -54,6 +97,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(who_waits_is_answered_though_others_have_it),
+		cmocka_unit_test(a_later_connection_is_left_alone),
 		cmocka_unit_test(what_is_none_is_left_alone),
 	};
 

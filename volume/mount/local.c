@@ -9,15 +9,18 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/file.h"
-#include "base/mount_ns.h"
+#include "base/kernel/fusectl.h"
+#include "base/kernel/mount_ns.h"
 #include "initiator/initiator.h"
 #include "volume/mount/mounts.h"
 #include "volume/mount/split_check.h"
+#include "volume/mount/stale_mounts.h"
 #include "volume/mount/union_process.h"
 
 #define DEVICE_LINK      "device"
@@ -193,75 +196,124 @@ int local_check_none(const struct operation *op, struct error *err)
 	return r;
 }
 
-/*
- * Tell why a union did not end in time, as @err says. A union that is mounted
- * elsewhere is in use.
- *
- * @device  of the union, 0 when it was not mounted here
- */
-static int why_it_goes_on(const struct operation *op, dev_t device,
-			  struct error *err)
-{
-	char user[MOUNT_NS_USER_MAX];
-
-	if (!device || !mount_ns_has_elsewhere(device, user))
-		return -ETIMEDOUT;
-	return error_set(err, EBUSY,
-			 "volume '%s' is still mounted in another mount "
-			 "namespace, that of %s; end that, and repeat",
-			 op->name, user);
-}
-
-/* Tell whether a mount is the volume's tree: a union, or of its device. */
-static bool is_own_tree(const struct operation *op,
+static bool is_union_of(const struct operation *op,
 			const struct mount_info *info)
 {
-	return (strcmp(info->fs_type, UNION_FS_TYPE) == 0 &&
-		strcmp(info->source, op->name) == 0) ||
-	       local_is_of_device(op->ctx, op->name, info);
+	return strcmp(info->fs_type, UNION_FS_TYPE) == 0 &&
+	       strcmp(info->source, op->name) == 0;
+}
+
+/*
+ * -EBUSY: the union is seen at another place of this mount namespace, too.
+ *
+ * @device  of the union; 0: it is not mounted at @mount_point any more. Then a
+ *	    mount that has a process of its own is another node's.
+ */
+static int check_one_place(const struct operation *op, const char *mount_point,
+			   dev_t device, struct error *err)
+{
+	auto_free struct mount_info *mounts = NULL;
+	size_t n = 0;
+	int r = mounts_below("", &mounts, &n, err);
+
+	for (size_t i = 0; r == 0 && i < n; i++) {
+		const struct mount_info *m = &mounts[i];
+
+		if (!is_union_of(op, m) || strcmp(m->target, mount_point) == 0)
+			continue;
+		if (device ? m->device == device : union_find(m->target) == 0)
+			r = error_set(err, EBUSY,
+				      "volume '%s' is in use at '%s', too: "
+				      "unmount that first",
+				      op->name, m->target);
+	}
+	return r;
+}
+
+/*
+ * Unmount the volume's tree: a union, or a device's file system. A union's
+ * connection is ended: copies of the mount in other mount namespaces would keep
+ * its server. They are dead from then on. 1: it was ended; 0: there was no
+ * union to unmount, or the kernel can't be told.
+ *
+ * @lazy  also while in use; set when the union is dead
+ */
+static int tree_unmount(const struct operation *op, const char *mount_point,
+			bool *lazy, struct error *err)
+{
+	auto_close int connection = -1;
+	struct mount_info info;
+	int r = mounts_find(mount_point, &info, err);
+	/* Only a tree of ours: the path may have another mount by now. */
+	bool is_union = r == 0 && is_union_of(op, &info);
+	bool is_device = r == 0 && local_is_of_device(op->ctx, op->name, &info);
+
+	if (r < 0 && r != -ENOENT)
+		return r;
+	if (is_device)
+		return mounts_remove(mount_point, *lazy, err);
+	/* A dead one is never busy for a reason worth keeping. */
+	*lazy = *lazy || (is_union && !union_answers(mount_point));
+	r = *lazy ? 0
+		  : check_one_place(op, mount_point, is_union ? info.device : 0,
+				    err);
+	if (r < 0 || !is_union)
+		return r;
+	/* Before its number can be another's. */
+	connection = fusectl_open(minor(info.device));
+	r = mounts_remove(mount_point, *lazy, err);
+	if (r < 0)
+		return r;
+	return connection >= 0 && fusectl_abort(connection) == 0;
 }
 
 static int tree_remove(struct operation *op, const char *mount_point, bool lazy,
 		       struct error *err)
 {
 	pid_t pid = union_find(mount_point);
-	struct mount_info info;
-	dev_t device = 0;
 	int r = operation_step(op, err, "union", "unmounting %s", mount_point);
 
+	if (r == 0)
+		r = tree_unmount(op, mount_point, &lazy, err);
 	if (r < 0)
 		return r;
-	/* Only a tree of ours: the path may have another mount by now. */
-	r = mounts_find(mount_point, &info, err);
-	if (r < 0 && r != -ENOENT)
-		return r;
-	if (r == 0 && is_own_tree(op, &info)) {
-		/* A dead one is never busy for a reason worth keeping. */
-		if (strcmp(info.fs_type, UNION_FS_TYPE) == 0 &&
-		    !union_answers(mount_point))
-			lazy = true;
-		device = info.device;
-		r = mounts_remove(mount_point, lazy, err);
-		if (r < 0)
-			return r;
-	}
-	r = union_wait_end(pid, mount_point,
-			   lazy ? UNION_END_MS / 5 : UNION_END_MS, lazy, err);
-	return r == -ETIMEDOUT ? why_it_goes_on(op, device, err) : r;
+	return union_wait_end(pid, mount_point,
+			      lazy ? UNION_END_MS / 5 : UNION_END_MS,
+			      lazy || !r, err);
+}
+
+/*
+ * Write out what a branch has, though copies of its mount in other mount
+ * namespaces keep it mounted. A caller of fsync() was told of errors.
+ */
+static void branch_sync(const char *target)
+{
+	auto_close int fd = open(target, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	if (fd >= 0)
+		(void)syncfs(fd);
 }
 
 /*
  * The kernel keeps a branch busy for a moment after the union's process has
- * ended: its files are closed by deferred work.
+ * ended: its files are closed by deferred work. Longer than that, and though no
+ * program has the branch in use, it is kept by files that are open in another
+ * mount namespace, by way of the union: they do not count.
  */
 static int branch_remove(const char *target, bool lazy, struct error *err)
 {
 	int64_t end = clock_ms() + BRANCH_BUSY_MS;
+	char users[16];
 	int r;
 
+	if (!lazy)
+		branch_sync(target);
 	while ((r = mounts_remove(target, false, err)) == -EBUSY &&
 	       clock_ms() < end)
 		(void)poll(NULL, 0, BRANCH_RETRY_MS);
+	if (r < 0 && !lazy)
+		lazy = r == -EBUSY &&
+		       !mounts_users(target, users, sizeof(users))[0];
 	if (r < 0 && lazy)
 		r = mounts_remove(target, true, err);
 	return r;
@@ -305,17 +357,25 @@ static int branches_remove(struct operation *op, bool lazy, struct error *err)
 }
 
 /*
- * Detach a device. Forced, one that somebody still has is cut off: it goes with
- * its last user, and holds nothing up.
+ * Take a device away. What only other mount namespaces have is cut off. Forced,
+ * so is one that anybody has: it goes with its last user, and holds nothing up.
+ * -EBUSY where it can't be. A stranger may have files open through the union's
+ * mount, which nothing tells of the device.
  */
-static int device_remove(const char *dir, const char *id, bool forced,
-			 struct error *err)
+static int device_remove(const struct operation *op, const char *dir,
+			 const char *id, bool forced, struct error *err)
 {
-	int r = initiator_detach(dir, id, err);
+	char user[MOUNT_NS_USER_MAX];
+	int r = initiator_fence(dir, id, true, err);
 
-	return r == -EBUSY && forced && initiator_fence(dir, id, NULL) == 0
-		       ? initiator_detach(dir, id, err)
-		       : r;
+	if (r == 0)
+		r = initiator_detach(dir, id, err);
+	if (r == -EBUSY && forced && initiator_fence(dir, id, false, NULL) == 0)
+		r = initiator_detach(dir, id, err);
+	if (r == -EBUSY && stale_mounts_find(op->name, 0, user))
+		(void)error_prefix(
+			err, "%s has a copy of the volume's mount: ", user);
+	return r;
 }
 
 static int devices_remove(struct operation *op, bool forced, struct error *err)
@@ -332,7 +392,7 @@ static int devices_remove(struct operation *op, bool forced, struct error *err)
 		r = operation_step(op, err, "device", "detaching %s from %s",
 				   devices[i].id, devices[i].device);
 		if (r == 0)
-			r = device_remove(dir, devices[i].id, forced, err);
+			r = device_remove(op, dir, devices[i].id, forced, err);
 	}
 	return r;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/mount_ns.h"
+#include "base/kernel/mount_ns.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -108,11 +108,12 @@ struct search {
 	dev_t device;
 	ino_t ours;
 	char *user;
+	pid_t pid;
 };
 
 static int search(void *context, const struct mount_ns *space)
 {
-	const struct search *s = context;
+	struct search *s = context;
 	auto_free char *line = NULL;
 	size_t size = 0;
 	char path[64];
@@ -128,13 +129,14 @@ static int search(void *context, const struct mount_ns *space)
 		if (mount_ns_line(line, &device, &target) &&
 		    device == s->device) {
 			mount_ns_user(space, s->user);
+			s->pid = (pid_t)atoi(space->pid);
 			return 1;
 		}
 	}
 	return 0;
 }
 
-bool mount_ns_has_elsewhere(dev_t device, char *ret)
+bool mount_ns_has_elsewhere(dev_t device, char *ret, pid_t *ret_pid)
 {
 	struct search s = {.device = device, .user = ret};
 	struct stat ns;
@@ -142,5 +144,9 @@ bool mount_ns_has_elsewhere(dev_t device, char *ret)
 	if (stat("/proc/self/ns/mnt", &ns) < 0)
 		return false;
 	s.ours = ns.st_ino;
-	return mount_ns_walk(search, &s) == 1;
+	if (mount_ns_walk(search, &s) != 1)
+		return false;
+	if (ret_pid)
+		*ret_pid = s.pid;
+	return true;
 }

@@ -5,8 +5,8 @@
  * one. Such a copy keeps the mount's device and the server of that device in
  * use.
  */
-#ifndef BASE_MOUNT_NS_H
-#define BASE_MOUNT_NS_H
+#ifndef BASE_KERNEL_MOUNT_NS_H
+#define BASE_KERNEL_MOUNT_NS_H
 
 #include <limits.h>
 #include <stdbool.h>
@@ -42,8 +42,9 @@ bool mount_ns_line(const char *line, dev_t *ret_device, int *ret_target);
 /*
  * Has another namespace the file system of @device mounted?
  *
- * @ret  who: MOUNT_NS_USER_MAX bytes
+ * @ret      who: MOUNT_NS_USER_MAX bytes
+ * @ret_pid  of that process; may be NULL
  */
-bool mount_ns_has_elsewhere(dev_t device, char *ret);
+bool mount_ns_has_elsewhere(dev_t device, char *ret, pid_t *ret_pid);
 
 #endif

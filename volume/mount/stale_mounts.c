@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "csi/node/stale_mounts.h"
+#include "volume/mount/stale_mounts.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "base/mount_ns.h"
+#include "base/kernel/mount_ns.h"
 #include "volume/mount/union_process.h"
 
 /* "36 35 98:0 /root /target options - type source options" */

@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "base/mount_ns.h"
+#include "base/kernel/mount_ns.h"
 
 static void a_line_has_a_device_and_a_place(void **state)
 {
@@ -86,7 +86,7 @@ static void a_mount_of_another_namespace_is_found(void **state)
 	char user[MOUNT_NS_USER_MAX] = "", wanted[32];
 	int ends[2];
 	dev_t device;
-	pid_t pid;
+	pid_t pid, found = 0;
 
 	(void)state;
 	if (geteuid() != 0)
@@ -99,12 +99,13 @@ static void a_mount_of_another_namespace_is_found(void **state)
 	fd_close(ends[1]);
 	assert_int_equal(read(ends[0], &device, sizeof(device)),
 			 sizeof(device));
-	assert_true(mount_ns_has_elsewhere(device, user));
+	assert_true(mount_ns_has_elsewhere(device, user, &found));
+	assert_int_equal(found, pid);
 	(void)snprintf(wanted, sizeof(wanted), "(%d)", (int)pid);
 	assert_non_null(strstr(user, wanted));
 	assert_int_equal(kill(pid, SIGKILL), 0);
 	assert_int_equal(waitpid(pid, NULL, 0), pid);
-	assert_false(mount_ns_has_elsewhere(device, user));
+	assert_false(mount_ns_has_elsewhere(device, user, NULL));
 	fd_close(ends[0]);
 }
 
