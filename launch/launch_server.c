@@ -18,8 +18,8 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/kernel/oom.h"
 #include "base/log.h"
-#include "base/process.h"
 #include "launch/launch_proto.h"
 #include "launch/launch_socket.h"
 
@@ -53,9 +53,8 @@ static int start_program(struct server *s, const struct launch_request *request,
 			 struct error *err)
 {
 	int log = request->flags & LAUNCH_HAS_LOG ? fds[0] : -1;
-	int pass = request->flags & LAUNCH_HAS_PASS ? fds[log >= 0] : -1;
+	int pass = request->flags & LAUNCH_HAS_PASS ? fds[log >= 0] : -1, r;
 	char path[PATH_MAX];
-	int r;
 
 	if (!launch_program_known(request->argv[0]))
 		return error_set(err, EPERM,
@@ -64,7 +63,8 @@ static int start_program(struct server *s, const struct launch_request *request,
 		     request->argv[0]) >= (int)sizeof(path))
 		return error_set(err, ENAMETOOLONG, "its path is too long");
 	request->argv[0] = path;
-	r = process_start(request->argv, log, pass, &reply->pid, err);
+	r = oom_start(s->config->oom_score, request->argv, log, pass,
+		      &reply->pid, err);
 	if (r == 0)
 		log_info("started %s: process %d, for process %d",
 			 strrchr(path, '/') + 1, (int)reply->pid,

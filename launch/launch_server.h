@@ -19,6 +19,7 @@ struct launch_config {
 	const char *socket;  /* at most 107 bytes */
 	const char *bin_dir; /* of the programs */
 	uid_t uid;           /* who may ask; 0 but in tests */
+	int oom_score;       /* of what it starts (base/kernel/oom.h) */
 	void (*ready)(void); /* it takes requests from now on; NULL: nothing */
 };
 

@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "base/process.h"
 #include "launch/launch_client.h"
@@ -46,6 +47,7 @@ static void start_server(struct bed *bed, uid_t uid)
 		.socket = bed->socket,
 		.bin_dir = bed->dir,
 		.uid = uid,
+		.oom_score = 321,
 		.ready = tell_ready,
 	};
 	char x;
@@ -180,6 +182,21 @@ static void starts_a_program_with_its_words_and_descriptors(void **state)
 		fd_close(log[i]);
 		fd_close(pass[i]);
 	}
+}
+
+/* The server's own weight is another. */
+static void what_is_started_has_its_weight(void **state)
+{
+	auto_free char *text = NULL;
+	char path[64];
+	size_t length;
+	pid_t pid = start_program(*state);
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/oom_score_adj", (int)pid);
+	assert_int_equal(file_read(AT_FDCWD, path, 16, &text, &length, NULL),
+			 0);
+	assert_string_equal(text, "321\n");
+	end_program(pid);
 }
 
 static void nothing(int signal)
@@ -424,6 +441,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(starts_a_program_with_its_words_and_descriptors),
+		TEST(what_is_started_has_its_weight),
 		TEST(who_is_interrupted_waits_on),
 		TEST(only_the_two_programs_are_started),
 		TEST(a_program_that_is_missing_is_an_error),

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/kernel/oom.h"
 #include "base/log.h"
 #include "base/notify.h"
 #include "base/options.h"
@@ -77,6 +78,8 @@ static int launch_run(const struct config *config)
 		.socket = config->socket,
 		.bin_dir = config->bin_dir ? config->bin_dir : beside,
 		.uid = 0,
+		/* In a container its end is that of all it started. */
+		.oom_score = oom_protect(),
 		.ready = launch_ready,
 	};
 	struct error err = {0};

@@ -12,7 +12,7 @@
 #include <sys/socket.h>
 
 #include "base/cleanup.h"
-#include "base/file.h"
+#include "base/kernel/oom.h"
 #include "base/log.h"
 #include "base/options.h"
 #include "initiator/nbd/nbd_fuse.h"
@@ -20,7 +20,6 @@
 
 #define HANDSHAKE_TIMEOUT_MS 10000
 #define HEAP_START           (1 << 20) /* bytes; hundreds of requests */
-#define OOM_SCORE_ADJ        "-900"    /* its death is that of a mounted disk */
 
 struct config {
 	char *address;
@@ -116,10 +115,8 @@ static void lock_memory(void)
 
 static void protect_from_oom(void)
 {
-	auto_close int fd = open("/proc/self/oom_score_adj",
-				 O_WRONLY | O_CLOEXEC);
-	int r = fd < 0 ? -errno
-		       : fd_write_all(fd, OOM_SCORE_ADJ, strlen(OOM_SCORE_ADJ));
+	/* Its death is that of a mounted disk. */
+	int r = oom_set(0, OOM_NEVER);
 
 	if (r < 0)
 		log_warning("oom_score_adj: %s; this process may be killed "

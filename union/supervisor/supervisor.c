@@ -18,6 +18,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/kernel/oom.h"
 #include "base/log.h"
 #include "base/process.h"
 #include "union/state/fd_store.h"
@@ -55,8 +56,7 @@ struct supervisor {
 	struct statx device; /* of what it has mounted */
 	bool own;            /* the next server is OWN_PROGRAM */
 	struct restart_backoff pace;
-	int pause_ms; /* the last */
-
+	int pause_ms, oom_score; /* the last; of servers */
 	/* Of the server: */
 	pid_t pid;
 	int pidfd, socket;
@@ -104,6 +104,7 @@ static int equip_child(struct supervisor *h, struct error *err)
 {
 	int r;
 
+	(void)oom_set(h->pid, h->oom_score); /* it may have ended */
 	h->pidfd = pidfd_open(h->pid, 0);
 	r = h->pidfd < 0 ? error_set(err, errno, "watch the server: %s",
 				     strerror(errno))
@@ -123,9 +124,8 @@ static int start_server(struct supervisor *h, struct error *err)
 
 	h->serves_since_ms = -1;
 	h->started_ms = clock_ms();
-	h->ends = false;
+	h->ends = h->said = false;
 	h->error = 0;
-	h->said = false;
 	h->failure[0] = '\0';
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
 		return error_set(err, errno, "start the server: %s",
@@ -502,8 +502,7 @@ static void let_server_go(struct supervisor *h)
 	fd_store_server_done(&h->held);
 	if (h->mounts && !h->has_device)
 		unmount_dead(h);
-	h->mounts = false;
-	h->has_device = false;
+	h->mounts = h->has_device = false;
 }
 
 /* Give up: there is nothing to go on with, or no server that can. */
@@ -682,6 +681,7 @@ int supervisor_run(const struct union_options *options, int argc, char **argv,
 	h.argv = server_argv(argc, argv, self);
 	h.signals = block_signals();
 	limits_raise();
+	h.oom_score = oom_protect();
 	r = h.argv && h.signals >= 0
 		    ? supervise(&h, err)
 		    : error_set(err, ENOMEM, "%s", strerror(ENOMEM));
