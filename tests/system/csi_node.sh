@@ -242,7 +242,7 @@ test_what_was_taken_down_on_purpose_stays_down() {
 	fails 1 "" findmnt "$(staging 1 down)"
 	stats 1 "$id" "$(staging 1 down)" | grep -q "abnormal=1.*nothing is mounted"
 	stage 1 down "$id"
-	healthy "$id" "$(staging 1 down)"
+	eventually 30 healthy "$id" "$(staging 1 down)"
 	unstage 1 down "$id"
 	delete 1 "$id"
 	nothing_left
@@ -302,7 +302,7 @@ test_a_rebooted_node_is_staged_again() {
 	stage 1 boot "$id"
 	publish 1 boot "$id" a
 	check "$t"
-	healthy "$id" "$t"
+	eventually 30 healthy "$id" "$t"
 	unpublish 1 "$id" a
 	unstage 1 boot "$id"
 	delete 1 "$id"
@@ -324,7 +324,7 @@ test_a_writer_outlives_plugin_and_servers() {
 	driver_start 1 --call-timeout-ms 2000 # two calls well within the dead timeout
 	stage 1 live "$id"
 	publish 1 live "$id" a
-	healthy "$id" "$t"
+	eventually 30 healthy "$id" "$t"
 	expand 1 "$id" "$t" >/dev/null
 	# A node that is away for a while: calls say so, and take nothing
 	# down that would only have to wait.
@@ -333,7 +333,7 @@ test_a_writer_outlives_plugin_and_servers() {
 	kill -KILL "$(union_server "$(union_of live)")"
 	n=$(cat "$TEST_DIR/written")
 	eventually 30 eval "[ \$(cat $TEST_DIR/written) -gt $((n + 2)) ]"
-	healthy "$id" "$t"
+	eventually 30 healthy "$id" "$t"
 	on 3 trib volume resize live --size 1600MiB --quiet
 	blockd_signal 2 KILL
 	stats 1 "$id" "$t" >"$TEST_DIR/out"
