@@ -170,7 +170,7 @@ test_storage_classes_have_parameters_that_there_are() {
 for t in yaml.safe_load_all(open(sys.argv[1])):
     for k, v in t.get("parameters", {}).items():
         print(k, v)' "$out/base.yaml" >"$TEST_DIR/used"
-	same "$(wc -l <"$TEST_DIR/used")" 3
+	same "$(wc -l <"$TEST_DIR/used")" 5
 	while read -r key value; do
 		[ "$key" != csi.storage.k8s.io/fstype ] || key=fsType
 		grep -q "^$key .*\`$value\`" "$TEST_DIR/table" || fail "$key: $value"
