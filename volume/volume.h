@@ -370,6 +370,12 @@ struct volume_detach_request {
 	 * data they had not flushed may be lost.
 	 */
 	bool force;
+	/*
+	 * Refuse while a program in another mount namespace, as a container's,
+	 * has a file or directory of it in use. Else its mount there is dead
+	 * from then on. Not with force.
+	 */
+	bool asks_elsewhere;
 	/* The volume must be known, here or by a record: else -ENOENT. */
 	bool known;
 };

@@ -58,6 +58,7 @@ static int unmount(struct cli *cli, const char *name, struct error *err)
 			      &(struct volume_detach_request){
 				      .name = name,
 				      .force = cli->options.force,
+				      .asks_elsewhere = true,
 				      .known = true,
 			      },
 			      err);

@@ -106,6 +106,28 @@ test_open_files_of_a_stranger_do_not_hold_the_devices() {
 	moves open
 }
 
+# A person is asked first: `trib umount` may mean the wrong volume.
+test_a_program_elsewhere_that_uses_the_volume_is_asked_about() {
+	local m=$C/host1/mnt/asked use
+	volume asked
+	v 1 create name=asked size=128MiB
+	attach 1 asked
+	fill "$m"
+	for use in "exec 7<'$m/d/1'" "cd '$m/d'"; do
+		stranger "$(no_branches asked); $use"
+		fails 1 "sleep ($STRANGER) uses it in another mount namespace" \
+			v 1 detach name=asked asks_elsewhere=1
+		is_whole 1 asked
+		check "$m"
+		stranger_ends
+	done
+	stranger "$(no_branches asked)"
+	v 1 detach name=asked asks_elsewhere=1
+	stranger_ends
+	v 1 delete name=asked
+	nothing_left
+}
+
 # The same mount at another place here is no stranger's.
 test_another_place_of_the_mount_holds_a_detach() {
 	local m=$C/host1/mnt/two

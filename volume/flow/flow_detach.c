@@ -103,6 +103,12 @@ int volume_detach(struct volume_context *ctx,
 		return r;
 	if (op.record)
 		a = volume_record_attachment(op.record, ctx->node);
+	if (a && request->asks_elsewhere && !request->force)
+		r = local_check_elsewhere(&op, a->mount_point, err);
+	if (r < 0) {
+		operation_end(&op);
+		return error_prefix(err, "detach volume '%s': ", request->name);
+	}
 	if (a && a->state != ATTACHMENT_PUBLISHED) {
 		r = detach_attached(&op, a, request->force, err);
 	} else {

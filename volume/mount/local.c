@@ -17,6 +17,7 @@
 #include "base/file.h"
 #include "base/kernel/fusectl.h"
 #include "base/kernel/mount_ns.h"
+#include "base/kernel/mount_ns_use.h"
 #include "initiator/initiator.h"
 #include "volume/mount/mounts.h"
 #include "volume/mount/split_check.h"
@@ -228,6 +229,25 @@ static int check_one_place(const struct operation *op, const char *mount_point,
 				      op->name, m->target);
 	}
 	return r;
+}
+
+int local_check_elsewhere(const struct operation *op, const char *mount_point,
+			  struct error *err)
+{
+	char user[MOUNT_NS_USER_MAX];
+	struct mount_info info;
+	int r = *mount_point ? mounts_find(mount_point, &info, err) : -ENOENT;
+
+	if (r < 0)
+		return r == -ENOENT ? 0 : r;
+	if ((!is_union_of(op, &info) &&
+	     !local_is_of_device(op->ctx, op->name, &info)) ||
+	    !mount_ns_use_elsewhere(info.device, user))
+		return 0;
+	return error_set(err, EBUSY,
+			 "%s uses it in another mount namespace, as a "
+			 "container does: end that first, or use force",
+			 user);
 }
 
 /*

@@ -63,6 +63,13 @@ void local_options_load(const struct volume_context *ctx, const char *volume,
 			char *ret);
 
 /*
+ * -EBUSY: a program of another mount namespace uses the tree at @mount_point;
+ * "": there is none.
+ */
+int local_check_elsewhere(const struct operation *op, const char *mount_point,
+			  struct error *err);
+
+/*
  * Unmount the tree of the operation's volume (at local_mount_point_*), every
  * branch, and detach every device.
  *

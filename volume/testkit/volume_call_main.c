@@ -41,6 +41,7 @@ struct arguments {
 	const char *of[SNAPSHOT_MEMBERS_MAX];
 	size_t n_of;
 	bool force;
+	bool asks_elsewhere;
 	bool read_only;
 	bool shared;
 	unsigned kill_at;
@@ -119,6 +120,8 @@ static int parse(struct arguments *a, char *word, struct error *err)
 		return name_list_add(&a->spec.nodes, value, err);
 	else if (strcmp(word, "force") == 0)
 		a->force = *value == '1';
+	else if (strcmp(word, "asks_elsewhere") == 0)
+		a->asks_elsewhere = *value == '1';
 	else if (strcmp(word, "read_only") == 0)
 		a->read_only = *value == '1';
 	else if (strcmp(word, "shared") == 0)
@@ -252,8 +255,11 @@ static int attach(struct volume_context *ctx, struct arguments *a,
 static int detach(struct volume_context *ctx, struct arguments *a,
 		  struct error *err)
 {
-	const struct volume_detach_request request = {.name = a->name,
-						      .force = a->force};
+	const struct volume_detach_request request = {
+		.name = a->name,
+		.force = a->force,
+		.asks_elsewhere = a->asks_elsewhere,
+	};
 
 	return volume_detach(ctx, &request, err);
 }
