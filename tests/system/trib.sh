@@ -49,7 +49,7 @@ doctor() {
 	END
 }
 test_doctor_says_what_is_amiss_and_what_mends_it() {
-	local r=0 pid
+	local r=0
 	on 1 trib doctor >"$TEST_DIR/said"
 	grep -q "^ok  *node host2  *answers" "$TEST_DIR/said"
 	# Without the kernel's NBD client, or with it.
@@ -66,11 +66,10 @@ test_doctor_says_what_is_amiss_and_what_mends_it() {
 	[ "$(doctor ok "program " | wc -l)" = 6 ] # administrators' folders are looked into, too
 
 	# A node that does not answer, by name; the others are told of all the same.
-	pid=$(cat "$TEST_DIR/c/host2/blockd.pid")
-	kill -STOP "$pid"
-	at_exit kill -CONT "$pid"
+	blockd_signal 2 STOP
+	at_exit blockd_signal 2 CONT
 	on 1 trib doctor --json >"$TEST_DIR/doctor.json" && return 1
-	kill -CONT "$pid"
+	blockd_signal 2 CONT
 	doctor fault "node host2" | grep -q "|on host2: systemctl status"
 	doctor ok "node host1" | grep -q answers
 
