@@ -71,7 +71,7 @@ $(eval $(call test_helper,tests/etcd/lost_lease,volume))
 $(eval $(call test_helper,tests/etcd/store_watch,volume))
 SYSTEM_TESTS += tests/system/volume.sh tests/system/volume_publish.sh tests/system/kube_store.sh tests/system/etcd_store.sh \
   tests/system/etcd_access.sh tests/system/etcd_hosts.sh tests/system/etcd_members.sh tests/system/snapshot.sh \
-  tests/system/volume_grow.sh tests/system/volume_strangers.sh tests/system/volume_extend.sh \
+  tests/system/volume_grow.sh tests/system/volume_device.sh tests/system/volume_strangers.sh tests/system/volume_extend.sh \
   tests/system/volume_records.sh tests/system/volume_check.sh
 $(eval $(call fuzzer,volume/store/kube/kube_object_fuzz,$(volume_stores) \
   volume/record/json_scan.c volume/record/label.c base/parallel.c \
