@@ -172,7 +172,7 @@ $(PROGRAMS:%=$(OUT)/bin/%) $(UNIT_TESTS) $(TEST_HELPERS):
 
 .PHONY: all programs tests help deps clean install uninstall generated \
         lint-flags \
-        check check-quick check-work times check-unit check-asan check-tsan check-system check-vm \
+        check check-quick check-work times check-unit check-asan check-tsan check-system check-vm check-vm-long \
         check-engine check-union check-union-long check-debian13 check-libraries \
         check-wire check-kube check-csi check-csi-full \
         fuzz lint format perf demo demo-keep
@@ -199,7 +199,7 @@ help:
 	  'make check-wire   the servers of the wire before the clients of others (root)' \
 	  'make check-csi    the driver against every rule of CSI, on hosts of this machine (root)' \
 	  'make check-csi-full  the same, with every kill and its victims: hours' \
-	  'make check-vm     the tests in a virtual machine' \
+	  'make check-vm     the tests in a virtual machine;  make check-vm-long: the long ones, too' \
 	  'make check-kube   a real Kubernetes API server (root; built at first use)' \
 	  'make manifests    what a Kubernetes cluster is given, rendered and checked' \
 	  'make image        all programs as a container image' \
@@ -304,6 +304,9 @@ check-work: all
 
 check-vm: all
 	$(Q)tests/run --name vm --timeout 2400 $(VM_TESTS)
+
+check-vm-long: all
+	$(Q)LONG_TESTS=1 tests/run --name vm-long --timeout 7200 $(VM_TESTS)
 
 check-csi: all
 	$(Q)tests/run --name csi --timeout 2400 --jobs 3 $(CSI_TESTS)

@@ -234,6 +234,7 @@ run_tests() {
 	all=$(declare -F | awk '$3 ~ /^test_/{print $3}')
 	all=$({ grep -oE '^test_[a-z0-9_]+' "$0" | grep -xF "$all"; echo "$all"; } | awk '!s[$0]++')
 	tests=$all
+	[ "${LONG_TESTS:-0}" = 1 ] || tests=$(grep -vxF "${long_tests:-}" <<<"$all")
 	if [ $# -gt 0 ]; then tests=$(printf '%s\n' "$@" | awk '!s[$0]++'); fi
 	echo "1..$(wc -w <<<"$tests")"
 	for t in $(grep -vxF "$all" <<<"$tests"); do

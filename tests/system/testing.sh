@@ -43,6 +43,20 @@ ok 2 - of_2"
 2"
 }
 
+# By its name, or where all are wanted, a long test runs.
+test_a_long_test_runs_where_it_is_asked_for() {
+	script "long_tests='test_b
+test_c'
+test_a() { :; }
+test_b() { :; }
+test_c() { :; }"
+	same "$(LONG_TESTS=0 bash "$D/script")" "1..1
+ok 1 - a"
+	same "$(LONG_TESTS=0 bash "$D/script" test_c)" "1..1
+ok 1 - c"
+	same "$(LONG_TESTS=1 bash "$D/script" | head -n 1)" "1..3"
+}
+
 # What tests/times says takes longest would be waited for in the end, were it last.
 test_the_longest_programs_start_first() {
 	local name names
