@@ -125,7 +125,15 @@ static const struct command commands[] = {
 	 .summary = "make a pool of a directory, device or file of a node",
 	 .text = "An existing pool, from another node or place, is taken up "
 		 "as it is. Settings given here\n"
-		 "replace its own, and the command says so.",
+		 "replace its own, and the command says so.\n"
+		 "\n"
+		 "What 4 KiB requests get of the disk, used on its own node "
+		 "(reads, writes):\n"
+		 "  a directory                             0.9, 0.6\n"
+		 "  a device                                0.3, 0.3\n"
+		 "  a device, blockd with direct = yes      as the disk\n"
+		 "A device has snapshots and clones by sharing on any disk; a "
+		 "directory has them on XFS\nand Btrfs.",
 	 ROWS(pool_create_rows),
 	 .needs_volumes = true,
 	 .run = pool_create_run},

@@ -182,8 +182,8 @@ typedef int (*snapshot_ranges_visit)(void *context, uint64_t size,
  * last range.
  *
  * -ENOENT: no such snapshot. -EINVAL: it is of a union of several extents, or
- * the two are not of the same volume. -ERANGE: start is past its end. -EAGAIN: not READY.
- * -EOPNOTSUPP: its pool does not know.
+ * the two are not of the same volume. -ERANGE: start is past its end. -EAGAIN:
+ * not READY. -EOPNOTSUPP: its pool does not know.
  */
 int volume_snapshot_ranges(struct volume_context *ctx,
 			   const struct snapshot_ranges_request *request,
