@@ -33,8 +33,10 @@ static int elsewhere(enum use use, int told)
 	    stat("/tmp", &st) < 0 || mkdir("/tmp/d", 0700) < 0 ||
 	    chdir(use == USE_CWD ? "/tmp/d" : "/") < 0)
 		return 1;
-	if (use == USE_FILE &&
-	    open("/tmp/file", O_WRONLY | O_CREAT | O_CLOEXEC, 0600) < 0)
+	auto_close int fd = use == USE_FILE ? open("/tmp/file",
+						   O_WRONLY | O_CREAT, 0600)
+					    : -1;
+	if (use == USE_FILE && fd < 0)
 		return 1;
 	if (write(told, &st.st_dev, sizeof(st.st_dev)) < 0)
 		return 1;

@@ -38,8 +38,10 @@ static void another_process_has_its_own(void **state)
 	pid = fork();
 	assert_true(pid >= 0);
 	if (pid == 0)
-		_exit(read(ends[0], &go, 1) != 1 || oom_read(&now) < 0 ||
-		      now != 900);
+		_exit(read(ends[0], &go, 1) == 1 && oom_read(&now) == 0 &&
+				      now == 900
+			      ? 0
+			      : 1);
 	assert_int_equal(oom_set(pid, 900), 0);
 	assert_int_equal(write(ends[1], "", 1), 1);
 	assert_int_equal(waitpid(pid, &status, 0), pid);
