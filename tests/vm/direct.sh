@@ -3,6 +3,9 @@
 # Direct runs: an extent of a raw pool, used on the node that has the disk, by
 # device mapper straight to that disk. Real device mapper, a real user's commands.
 . "$(dirname "$0")/lib.sh"
+long_tests='test_one_that_was_left_suspended_goes_on
+test_without_the_option_runs_end
+test_a_limited_extent_goes_through_blockd'
 inside_vm -m 1024 -t 1500 -d pool:1G -- "$@"
 need fio mkfs.ext4 dmsetup blkdiscard fstrim
 modprobe dm-mod || skip_all "the guest's kernel has no device mapper"
