@@ -16,11 +16,10 @@
 #define MOUNTS_MAX \
 	64 /* copies of one mount in a namespace; more are left out */
 
-/* A process, and where it has the file system. */
+/* A process, and the mounts that it has of the file system. */
 struct seen_mounts {
 	int dir; /* /proc/PID */
 	unsigned ids[MOUNTS_MAX];
-	char *targets[MOUNTS_MAX]; /* owned; escaped, as in mountinfo */
 	size_t n;
 };
 
@@ -33,25 +32,29 @@ static void read_mounts(struct seen_mounts *seen, FILE *mountinfo, dev_t device)
 		dev_t found;
 		int target;
 
-		if (!mount_ns_line(line, &found, &target) || found != device)
-			continue;
-		line[target + (int)strcspn(line + target, " \n")] = '\0';
-		seen->targets[seen->n] = strdup(line + target);
-		if (!seen->targets[seen->n])
-			return;
-		seen->ids[seen->n++] = (unsigned)strtoul(line, NULL, 10);
+		if (mount_ns_line(line, &found, &target) && found == device)
+			seen->ids[seen->n++] = (unsigned)strtoul(line, NULL,
+								 10);
 	}
 }
 
-static bool is_id_of(const struct seen_mounts *seen, unsigned id)
+/* "pos:\t0\nflags:\t02\nmnt_id:\t29\n" (proc(5)) */
+static bool is_there(const struct seen_mounts *seen, int fdinfo,
+		     const char *name)
 {
-	for (size_t i = 0; i < seen->n; i++)
-		if (seen->ids[i] == id)
+	auto_free char *text = NULL;
+	const char *at;
+	size_t length;
+
+	if (file_read(fdinfo, name, 4096, &text, &length, NULL) < 0)
+		return false; /* closed meanwhile */
+	at = strstr(text, "mnt_id:");
+	for (size_t i = 0; at && i < seen->n; i++)
+		if (seen->ids[i] == strtoul(at + strlen("mnt_id:"), NULL, 10))
 			return true;
 	return false;
 }
 
-/* "pos:\t0\nflags:\t02\nmnt_id:\t29\n" (proc(5)) */
 static bool has_open_file(const struct seen_mounts *seen)
 {
 	int fd = openat(seen->dir, "fdinfo",
@@ -60,19 +63,9 @@ static bool has_open_file(const struct seen_mounts *seen)
 	const struct dirent *entry;
 	bool found = false;
 
-	while (all && !found && (entry = readdir(all))) {
-		auto_free char *text = NULL;
-		const char *at;
-		size_t length;
-
-		if (entry->d_name[0] == '.' ||
-		    file_read(dirfd(all), entry->d_name, 4096, &text, &length,
-			      NULL) < 0)
-			continue; /* closed meanwhile */
-		at = strstr(text, "mnt_id:");
-		found = at &&
-			is_id_of(seen, (unsigned)strtoul(at + 7, NULL, 10));
-	}
+	while (all && !found && (entry = readdir(all)))
+		found = entry->d_name[0] != '.' &&
+			is_there(seen, dirfd(all), entry->d_name);
 	if (all)
 		(void)closedir(all); /* was only read */
 	else
@@ -80,22 +73,14 @@ static bool has_open_file(const struct seen_mounts *seen)
 	return found;
 }
 
-/* The path of a working directory is not escaped: names with spaces are missed
- * there, and no open file is. */
+/* A descriptor by O_PATH asks the file system nothing, and tells its mount. */
 static bool works_there(const struct seen_mounts *seen)
 {
-	char path[4096];
-	ssize_t n = readlinkat(seen->dir, "cwd", path, sizeof(path) - 1);
+	char path[64];
+	auto_close int fd = openat(seen->dir, "cwd", O_PATH | O_CLOEXEC);
 
-	path[n > 0 ? n : 0] = '\0';
-	for (size_t i = 0; i < seen->n; i++) {
-		size_t length = strlen(seen->targets[i]);
-
-		if (strncmp(path, seen->targets[i], length) == 0 &&
-		    (path[length] == '\0' || path[length] == '/'))
-			return true;
-	}
-	return false;
+	(void)snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
+	return fd >= 0 && is_there(seen, AT_FDCWD, path);
 }
 
 static bool process_uses(int dir, dev_t device)
@@ -103,7 +88,6 @@ static bool process_uses(int dir, dev_t device)
 	struct seen_mounts seen = {.dir = dir};
 	int fd = openat(dir, "mountinfo", O_RDONLY | O_CLOEXEC);
 	FILE *mountinfo = fd < 0 ? NULL : fdopen(fd, "r");
-	bool found;
 
 	if (!mountinfo) {
 		fd_close(fd); /* it has ended */
@@ -111,10 +95,7 @@ static bool process_uses(int dir, dev_t device)
 	}
 	read_mounts(&seen, mountinfo, device);
 	(void)fclose(mountinfo); /* was only read */
-	found = seen.n > 0 && (has_open_file(&seen) || works_there(&seen));
-	for (size_t i = 0; i < seen.n; i++)
-		free(seen.targets[i]);
-	return found;
+	return seen.n > 0 && (has_open_file(&seen) || works_there(&seen));
 }
 
 bool mount_ns_use_elsewhere(dev_t device, char *ret)
