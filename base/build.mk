@@ -1,6 +1,6 @@
 $(eval $(call library,base,\
   base/blockdev/blockdev.c base/blockdev/blockdev_file.c base/blockdev/blockdev_file_zero.c \
-  base/blockdev/blockdev_ram.c base/blockdev/segments.c base/clock.c base/wire/crc32c.c base/wire/cursor.c base/error.c base/file.c base/file_lock.c base/kernel/fusectl.c base/uuid_name.c \
+  base/blockdev/blockdev_ram.c base/blockdev/segments.c base/clock.c base/loop/driver_ring.c base/wire/crc32c.c base/wire/cursor.c base/error.c base/file.c base/file_lock.c base/kernel/fusectl.c base/uuid_name.c \
   base/loop/iobuf.c base/loop/iobuf_fixed.c base/loop/iobuf_huge.c base/loop/iobuf_thp.c \
   base/wire/chap_secrets.c base/log.c base/loop/loop.c base/loop/loop_feature.c base/loop/loop_io.c \
   base/loop/loop_recv.c base/loop/loop_round.c base/loop/loop_work.c base/kernel/mount_ns.c base/kernel/mount_ns_use.c base/notify.c base/kernel/oom.c base/options.c base/parallel.c base/process.c base/process_fd.c base/process_stat.c \

@@ -31,7 +31,7 @@ static const struct option_row mount_rows[] = {
 	ROW("options", 'o', OPTION_STRING, mount_options, "LIST",
 	    "of mount(8), with commas: noatime,nosuid,discard..."),
 	ROW("transport", 0, OPTION_STRING, transport, "NAME",
-	    "auto, nbd, iscsi or fuse for remote splits (the volume's)"),
+	    "auto, nbd, iscsi, fuse or ublk for remote splits (the volume's)"),
 	ROW("read-only", 'r', OPTION_FLAG, read_only, NULL, "write nothing"),
 	ROW("force", 'f', OPTION_FLAG, force, NULL,
 	    "cut off the node that has it attached"),
@@ -44,7 +44,7 @@ static const struct option_row umount_rows[] = {
 
 static const struct option_row attach_rows[] = {
 	ROW("transport", 0, OPTION_STRING, transport, "NAME",
-	    "auto, loop, nbd, iscsi or fuse (auto)"),
+	    "auto, loop, nbd, iscsi, fuse or ublk (auto)"),
 	ROW("read-only", 'r', OPTION_FLAG, read_only, NULL, "write nothing"),
 	ROW("force", 'f', OPTION_FLAG, force, NULL,
 	    "also a part of a volume, or attached elsewhere: cut that "

@@ -8,7 +8,7 @@
 	ROW("policy", 0, OPTION_STRING, policy, "NAME",                               \
 	    "where new files go: pfrd, mfs, ff, epmfs, local... (pfrd)"),             \
 		ROW("transport", 0, OPTION_STRING, transport, "NAME",                 \
-		    "auto, nbd, iscsi or fuse for remote splits (auto)"),             \
+		    "auto, nbd, iscsi, fuse or ublk for remote splits (auto)"),       \
 		ROW("splits", 0, OPTION_NUMBER, splits, "N",                          \
 		    "at least this many extents (as few as serve)"),                  \
 		ROW("max-splits", 0, OPTION_NUMBER, max_splits, "N",                  \

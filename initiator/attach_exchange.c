@@ -49,8 +49,8 @@ bool attach_exchange_possible(const struct attachment *a,
 	const struct transport *t = transport_find(r->transport);
 	auto_free struct parts *parts = NULL;
 
-	if (!t || !r->top[0] || !top_device_in_use(r) || q->size < r->size ||
-	    q->read_only != r->read_only ||
+	if (!t || t->recovers || !r->top[0] || !top_device_in_use(r) ||
+	    q->size < r->size || q->read_only != r->read_only ||
 	    (strcmp(q->transport, "auto") != 0 &&
 	     strcmp(q->transport, r->transport) != 0))
 		return false;

@@ -16,11 +16,25 @@ int attach_top_make(struct attachment *a, struct error *err)
 	return r < 0 ? r : top_device_make(&a->record, a->tag, err);
 }
 
+/* End the requests below that nobody will answer. */
+static int fail_dead(struct attachment *a, struct error *err)
+{
+	const struct transport *t = transport_find(a->record.transport);
+	bool dead = false;
+
+	if (!t || !t->fail || t->check(a, &dead, NULL) == 0 || !dead)
+		return 0;
+	return t->fail(a, err);
+}
+
 int attach_top_remove(struct attachment *a, struct error *err)
 {
 	struct error why = {.code = 0};
-	int r = top_device_remove(a->tag, &why);
+	int r = fail_dead(a, err);
 
+	if (r < 0)
+		return r;
+	r = top_device_remove(a->tag, &why);
 	if (r == -EBUSY || (r < 0 && a->record.top[0]))
 		return error_set(err, -r, "%s", error_text(&why));
 	a->record.top[0] = 0;

@@ -132,7 +132,7 @@ static void describe(const struct record *r, struct initiator_device *ret)
 {
 	memset(ret, 0, sizeof(*ret));
 	ret->bad_part = -1;
-	ret->n_parts = r->parts > 1 ? r->parts : 0;
+	ret->n_parts = r->parts;
 	memcpy(ret->id, r->id, sizeof(r->id));
 	memcpy(ret->transport, r->transport, sizeof(ret->transport));
 	memcpy(ret->under, r->device, sizeof(r->device));

@@ -34,7 +34,8 @@ struct initiator_request {
 	 * loop   extent on this node
 	 * nbd    the kernel's client, by netlink
 	 * iscsi  the kernel's client, by iscsiadm
-	 * fuse   NBD client behind a one-file FUSE mount and a loop device:
+	 * ublk   trib-nbd behind a block device of the kernel's ublk driver
+	 * fuse   trib-nbd behind a one-file FUSE mount and a loop device:
 	 *        works on any kernel with FUSE
 	 */
 	const char *transport;
@@ -95,7 +96,7 @@ struct initiator_device {
 	 * problem is not that of one export.
 	 */
 	int bad_part;
-	unsigned n_parts; /* 0: one export, or a file */
+	unsigned n_parts; /* exports of it; 0: it can only be of one */
 	/*
 	 * True: only attaching anew helps a device that is not healthy. False:
 	 * the device waits for its server, and is well again once the server is

@@ -1,5 +1,6 @@
 # Tests in a virtual machine with a kernel that has what this one may lack.
-VM_TESTS += tests/vm/selftest.sh tests/vm/nbd.sh tests/vm/initiator.sh tests/vm/iscsi.sh tests/vm/dm.sh tests/vm/direct.sh \
+VM_TESTS += tests/vm/selftest.sh tests/vm/nbd.sh tests/vm/initiator.sh tests/vm/initiator_ublk.sh tests/vm/iscsi.sh \
+            tests/vm/dm.sh tests/vm/direct.sh \
             tests/vm/nfs.sh tests/vm/power.sh tests/vm/power_raw.sh tests/vm/raw_disk.sh \
             tests/vm/union.sh tests/vm/union_limits.sh tests/vm/union_quotas.sh \
             tests/vm/union_folding.sh tests/vm/union_oom.sh tests/vm/host_programs.sh

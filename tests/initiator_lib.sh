@@ -28,6 +28,21 @@ remote() {
 	echo "id=a transport=${TRANSPORT:-fuse} address=127.0.0.1:$SERVER_PORT export=$1 size=$2"
 }
 
+# three SIZE SIZE SIZE [OPTION]...: exports p0, p1, p2 of one server, and in
+# $parts the arguments that attach them
+three() {
+	local i sizes=("$1" "$2" "$3")
+	shift 3
+	parts="id=a transport=${TRANSPORT:-fuse}"
+	for i in 0 1 2; do
+		truncate -s "${sizes[i]}" "$TEST_DIR/p$i.img"
+	done
+	server p0 "${sizes[0]}" --export "p1=$TEST_DIR/p1.img" --export "p2=$TEST_DIR/p2.img" "$@"
+	for i in 0 1 2; do
+		parts+=" part=${sizes[i]},127.0.0.1:$SERVER_PORT,p$i"
+	done
+}
+
 # The mapper devices that a test left, also with requests that wait below.
 remove_mapped() {
 	local name

@@ -76,14 +76,12 @@ static const struct {
 	 "remote extents go through trib-nbd and a loop device, which is "
 	 "slower",
 	 "modprobe nbd"},
-	{"ublk", DOCTOR_NOTICE,
-	 "remote extents go another way, which may be slower",
-	 "modprobe ublk_drv (Linux 6.0 or later)"},
 	{"dm", DOCTOR_NOTICE,
 	 "a device that is in use is neither cut off nor exchanged",
 	 "modprobe dm-mod; a container needs the host's /dev"},
 	/* Others do the same: nothing is missed. */
 	{"iscsi", DOCTOR_OK, "", ""},
+	{"ublk", DOCTOR_OK, "", ""},
 };
 
 static void look_at_transports(struct doctor *doctor)

@@ -227,7 +227,7 @@ static const struct {
 	 "default), on the branch with the most room, and so on "
 	 "([union.md](union.md#policies))",
 	 take_policy},
-	{"transport", "`auto`, `loop`, `nbd`, `iscsi`, `fuse`",
+	{"transport", "`auto`, `loop`, `nbd`, `iscsi`, `ublk`, `fuse`",
 	 "how extents of other nodes are attached; the best there is by "
 	 "default",
 	 take_transport},

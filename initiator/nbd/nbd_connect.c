@@ -311,13 +311,30 @@ int nbd_connect(const struct nbd_address *address, const char *export_name,
 	return 0;
 }
 
+/* A unix socket has nothing to drop; closing is all it needs. */
+static void set_drop(int fd, bool drop)
+{
+	const struct linger how = {.l_onoff = drop, .l_linger = 0};
+
+	(void)setsockopt(fd, SOL_SOCKET, SO_LINGER, &how, sizeof(how));
+}
+
+int nbd_socket_adopt(int fd)
+{
+	set_drop(fd, true);
+	return fcntl(fd, F_SETFL, O_NONBLOCK) < 0 ? -errno : 0;
+}
+
+void nbd_socket_close(int fd)
+{
+	set_drop(fd, false);
+	fd_close(fd);
+}
+
 void nbd_socket_reset(int fd)
 {
-	struct linger now = {.l_onoff = 1, .l_linger = 0};
-
 	if (fd < 0)
 		return;
-	/* A unix socket has nothing to reset; closing is all it needs. */
-	(void)setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
+	set_drop(fd, true);
 	fd_close(fd);
 }

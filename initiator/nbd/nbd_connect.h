@@ -53,6 +53,15 @@ int nbd_connect(const struct nbd_address *address, const char *export_name,
 		struct nbd_export *ret, struct error *err);
 
 /*
+ * Let it not block, and drop what it has not sent when its process is killed.
+ * The next process sends that again. 0 or a negative errno.
+ */
+int nbd_socket_adopt(int fd);
+
+/* Close an adopted socket: the kernel still sends what it has. */
+void nbd_socket_close(int fd);
+
+/*
  * Close so that nothing still waiting in the kernel is sent. A write that will
  * be sent again must not also arrive later by the old socket.
  */

@@ -48,6 +48,7 @@ struct nbd_fuse {
 	struct fuse_session *session;
 	struct nbd_parts *parts;
 	const char *parts_file; /* NULL: none */
+	struct nbd_kept *kept;  /* NULL: none */
 	struct nbd_fuse_buffers buffers;
 	uint16_t flags; /* NBD_TRANSMIT_... */
 	bool read_only;
@@ -211,6 +212,8 @@ static void fuse_grown(void *context, int error)
 		return;
 	}
 	f->size = nbd_parts_size(f->parts);
+	if (f->kept)
+		nbd_kept_note(f->kept, f->parts);
 	log_info("the device has %llu bytes now", (unsigned long long)f->size);
 	reply_size(f, req);
 }
@@ -563,6 +566,7 @@ int nbd_fuse_new(const struct nbd_fuse_options *options, struct nbd_fuse **ret,
 		return error_set(err, ENOMEM, "no memory for a mount");
 	f->parts = options->parts;
 	f->parts_file = options->parts_file;
+	f->kept = options->kept;
 	f->flags = nbd_parts_flags(f->parts);
 	f->size = nbd_parts_size(f->parts);
 	f->read_only = options->read_only;
@@ -618,9 +622,9 @@ static int take_requests(struct nbd_fuse *f)
 	return 0;
 }
 
-int nbd_fuse_run(struct nbd_fuse *f)
+int nbd_fuse_run(struct nbd_fuse *f, struct nbd_ublk *ublk)
 {
-	struct pollfd fds[1 + NBD_PARTS_POLLFDS];
+	struct pollfd fds[2 + NBD_PARTS_POLLFDS];
 	int r, timeout_ms;
 	unsigned n;
 
@@ -629,14 +633,20 @@ int nbd_fuse_run(struct nbd_fuse *f)
 
 		fds[0].fd = fuse_session_fd(f->session);
 		fds[0].events = room ? POLLIN : 0;
-		n = nbd_parts_prepare(f->parts, fds + 1, &timeout_ms);
-		r = poll(fds, 1 + n, timeout_ms);
+		fds[1].fd = ublk ? nbd_ublk_fd(ublk) : -1;
+		fds[1].events = POLLIN;
+		n = nbd_parts_prepare(f->parts, fds + 2, &timeout_ms);
+		if (ublk && nbd_ublk_is_due(ublk))
+			timeout_ms = 0;
+		r = poll(fds, 2 + n, timeout_ms);
 		if (r < 0 && errno != EINTR)
 			return -errno;
 		if (r < 0)
 			continue;
-		nbd_parts_run(f->parts, fds + 1);
+		nbd_parts_run(f->parts, fds + 2);
 		r = fds[0].revents ? take_requests(f) : 0;
+		if (r == 0 && ublk)
+			r = nbd_ublk_run(ublk);
 		if (r < 0)
 			return r;
 		nbd_parts_send(f->parts);

@@ -22,6 +22,8 @@
 
 #include "base/error.h"
 #include "initiator/nbd/nbd_parts.h"
+#include "initiator/nbd/nbd_survive.h"
+#include "initiator/nbd/nbd_ublk.h"
 
 #define NBD_FUSE_EXTENT "extent"
 /*
@@ -41,14 +43,18 @@ struct nbd_fuse_options {
 	struct nbd_parts *parts; /* borrowed until nbd_fuse_free() */
 	/* The file of the parts, read again when the file grows; NULL: none. */
 	const char *parts_file; /* borrowed until nbd_fuse_free() */
+	struct nbd_kept *kept;  /* told of a growth; NULL: none; borrowed */
 };
 
 /* Mount. -ENODEV: no FUSE here. */
 int nbd_fuse_new(const struct nbd_fuse_options *options, struct nbd_fuse **ret,
 		 struct error *err);
 
-/* Serve until it is unmounted. 0 or a negative errno. */
-int nbd_fuse_run(struct nbd_fuse *fuse);
+/*
+ * Serve until it is unmounted, and a ublk device beside it (NULL: none). 0 or a
+ * negative errno.
+ */
+int nbd_fuse_run(struct nbd_fuse *fuse, struct nbd_ublk *ublk);
 
 /* Unmount and free. NULL is fine. */
 void nbd_fuse_free(struct nbd_fuse *fuse);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* trib-nbd: an NBD export as a file, by FUSE. */
+/* trib-nbd: NBD exports as a file, by FUSE, and as a block device, by ublk. */
 #include <errno.h>
 #include <fcntl.h>
 #include <malloc.h>
@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 
@@ -17,6 +18,8 @@
 #include "base/options.h"
 #include "initiator/nbd/nbd_fuse.h"
 #include "initiator/nbd/nbd_program.h"
+#include "initiator/nbd/nbd_survive.h"
+#include "initiator/nbd/nbd_ublk.h"
 
 #define HANDSHAKE_TIMEOUT_MS 10000
 #define HEAP_START           (1 << 20) /* bytes; hundreds of requests */
@@ -27,6 +30,7 @@ struct config {
 	char *parts_file;
 	char *mount_point;
 	char *name;
+	char *ublk;
 	uint64_t size;
 	uint64_t dead_timeout_ms;
 	uint64_t control_fd;
@@ -48,6 +52,8 @@ static const struct option_row rows[] = {
 	 "DIR", "mount here; the data is DIR/" NBD_FUSE_EXTENT, NULL, 0, 0},
 	{"name", 0, OPTION_STRING, offsetof(struct config, name), "NAME",
 	 "source of the mount in the mount table", "tributary", 0, 0},
+	{"ublk", 0, OPTION_STRING, offsetof(struct config, ublk), "TAG",
+	 "make it a block device, too, known by this tag", NULL, 0, 0},
 	{"size", 's', OPTION_SIZE, offsetof(struct config, size), "BYTES",
 	 "refuse an export of another size", NULL, 0, 0},
 	{"dead-timeout", 0, OPTION_NUMBER,
@@ -74,7 +80,9 @@ static void usage(FILE *out)
 		"[OPTION]...\n"
 		"       trib-nbd --parts FILE --mount DIR [OPTION]...\n"
 		"Serve an NBD export, or several as one device, as the file "
-		"DIR/" NBD_FUSE_EXTENT "\nuntil DIR is unmounted.\n\n",
+		"DIR/" NBD_FUSE_EXTENT "\nuntil DIR is unmounted. With --ublk "
+		"also as a block device, which outlives\nthe process that "
+		"serves it.\n\n",
 		out);
 	options_help(rows, array_size(rows), out);
 	(void)fputs(
@@ -192,23 +200,35 @@ static int check_config(const struct config *config, struct error *err)
 	return 0;
 }
 
-static int serve(const struct config *config, struct nbd_parts *parts,
-		 struct error *err)
+/* The block device. It stays when this process ends. */
+static int make_device(const struct config *config, struct nbd_kept *kept,
+		       struct nbd_parts *parts, struct nbd_ublk **ret,
+		       struct error *err)
 {
-	struct nbd_fuse_options options = {
-		.mount_point = config->mount_point,
-		.name = config->name,
+	const struct nbd_ublk_options options = {
+		.tag = config->ublk,
 		.read_only = config->read_only,
 		.parts = parts,
-		.parts_file = config->parts_file,
+		.id = kept->id,
 	};
-	const struct parts *list = nbd_parts_list(parts);
-	struct nbd_fuse *fuse;
-	int r = nbd_fuse_new(&options, &fuse, err);
+	int r = nbd_ublk_new(&options, ret, err);
 
 	if (r < 0)
 		return r;
-	lock_memory();
+	kept->id = nbd_ublk_id(*ret);
+	nbd_kept_note(kept, parts);
+	kept->serves = true;
+	log_info("it is /dev/ublkb%d, too", kept->id);
+	return 0;
+}
+
+static int serve_until_unmounted(const struct config *config,
+				 struct nbd_fuse *fuse, struct nbd_ublk *ublk,
+				 struct nbd_parts *parts, struct error *err)
+{
+	const struct parts *list = nbd_parts_list(parts);
+	int r;
+
 	tell(config, NBD_PROGRAM_MOUNTED);
 	if (config->control_fd)
 		(void)close((int)config->control_fd);
@@ -216,17 +236,50 @@ static int serve(const struct config *config, struct nbd_parts *parts,
 		 list->items[0].export_name, list->items[0].address,
 		 list->n > 1 ? " and others" : "", config->mount_point,
 		 (unsigned long long)nbd_parts_size(parts));
-	r = nbd_fuse_run(fuse);
-	nbd_fuse_free(fuse);
+	r = nbd_fuse_run(fuse, ublk);
 	if (r < 0)
-		return error_set(err, -r, "FUSE: %s", strerror(-r));
+		return error_set(err, -r, "serving: %s", strerror(-r));
+	if (ublk && nbd_ublk_fd(ublk) >= 0)
+		return error_set(err, ENOTCONN,
+				 "unmounted, but the device is not stopped");
 	log_info("unmounted");
 	return 0;
 }
 
-/* The parts to be served. Returned owned. */
-static int config_parts(const struct config *config, struct parts **ret,
-			struct error *err)
+static int serve(const struct config *config, struct nbd_kept *kept,
+		 struct nbd_parts *parts, struct error *err)
+{
+	const struct nbd_fuse_options options = {
+		.mount_point = config->mount_point,
+		.name = config->name,
+		.read_only = config->read_only,
+		.parts = parts,
+		.parts_file = config->parts_file,
+		.kept = kept,
+	};
+	struct nbd_ublk *ublk = NULL;
+	struct nbd_fuse *fuse;
+	int r;
+
+	if (kept && kept->id >= 0) /* the mount of a process before us */
+		(void)umount2(config->mount_point,
+			      UMOUNT_NOFOLLOW | MNT_DETACH);
+	r = nbd_fuse_new(&options, &fuse, err);
+	if (r < 0)
+		return r;
+	lock_memory();
+	if (kept)
+		r = make_device(config, kept, parts, &ublk, err);
+	if (r == 0)
+		r = serve_until_unmounted(config, fuse, ublk, parts, err);
+	nbd_fuse_free(fuse);
+	nbd_ublk_free(ublk);
+	return r;
+}
+
+/* The parts to be served, of @size bytes (0: any). Returned owned. */
+static int config_parts(const struct config *config, uint64_t size,
+			struct parts **ret, struct error *err)
 {
 	auto_free struct parts *parts = NULL;
 	struct segments segments;
@@ -236,19 +289,19 @@ static int config_parts(const struct config *config, struct parts **ret,
 		r = parts_load(AT_FDCWD, config->parts_file, &parts, err);
 		if (r == 0)
 			r = parts_segments(parts, &segments, err);
-		if (r == 0 && config->size && config->size != segments.size)
+		if (r == 0 && size && size != segments.size)
 			r = error_set(err, EINVAL,
 				      "%s: its parts have %llu bytes, not %llu",
 				      config->parts_file,
 				      (unsigned long long)segments.size,
-				      (unsigned long long)config->size);
+				      (unsigned long long)size);
 	} else {
 		parts = calloc(1, sizeof(*parts));
 		if (!parts)
 			return error_set(err, ENOMEM, "no memory");
 		parts->n = 1;
 		r = parts_set(parts, 0, config->address, config->export_name,
-			      config->size, err);
+			      size, err);
 	}
 	if (r == 0)
 		*ret = take_ptr(parts);
@@ -273,29 +326,73 @@ static void tell_incarnations(const struct config *config,
 	}
 }
 
-static int attach(const struct config *config, struct error *err)
+/* @kept: of the block device; NULL: none */
+static int attach(const struct config *config, struct nbd_kept *kept,
+		  struct error *err)
 {
+	const bool goes_on = kept && kept->id >= 0;
 	auto_free struct parts *list = NULL;
 	struct nbd_parts_options options = {
 		.dead_timeout_ms = (unsigned)config->dead_timeout_ms,
 		.read_only = config->read_only,
 	};
 	struct nbd_parts *parts;
-	int r = config_parts(config, &list, err);
+	/* The device may have grown since. */
+	int r = config_parts(config, goes_on ? 0 : config->size, &list, err);
 
 	if (r < 0)
 		return r;
 	options.parts = list;
 	r = nbd_parts_new(&options, HANDSHAKE_TIMEOUT_MS, &parts, err);
-	if (r < 0)
+	if (r < 0) {
+		if (kept && r == -EACCES)
+			kept->refused = true;
 		return r;
-	tell_incarnations(config, nbd_parts_list(parts));
-	tell(config, NBD_PROGRAM_READY);
-	r = wait_for_go(config, err);
+	}
+	if (goes_on) {
+		r = nbd_kept_check(kept, parts, err);
+	} else {
+		tell_incarnations(config, nbd_parts_list(parts));
+		tell(config, NBD_PROGRAM_READY);
+		r = wait_for_go(config, err);
+	}
 	if (r == 0)
-		r = serve(config, parts, err);
+		r = serve(config, kept, parts, err);
 	nbd_parts_free(parts);
 	return r;
+}
+
+/* One process of several, one after the other. */
+static int attach_once(void *context, struct nbd_kept *kept)
+{
+	struct config config = *(const struct config *)context;
+	struct error err = {.code = 0};
+	int r;
+
+	if (kept->id >= 0) /* the first has told it all */
+		config.control_fd = 0;
+	r = attach(&config, kept, &err);
+	return r < 0 ? tell_failure(&config, r, &err) : 0;
+}
+
+static int attach_to_survive(struct config *config)
+{
+	struct error err = {.code = 0};
+	int r;
+
+	lock_memory();
+	r = nbd_survive(attach_once, config,
+			config->control_fd ? (int)config->control_fd : -1,
+			(unsigned)config->dead_timeout_ms, &err);
+	return r < 0 && err.code ? log_error(r, "%s", error_text(&err)) : r;
+}
+
+static int attach_here(const struct config *config)
+{
+	struct error err = {.code = 0};
+	int r = attach(config, NULL, &err);
+
+	return r < 0 ? tell_failure(config, r, &err) : 0;
 }
 
 /* ---- main ---- */
@@ -322,14 +419,15 @@ int main(int argc, char **argv)
 	} else {
 		if (!r)
 			r = check_config(&config, &err);
-		if (!r) {
+		if (r < 0) {
+			r = tell_failure(&config, r, &err);
+		} else {
 			become_flusher();
 			protect_from_oom();
 			ignore_signals();
-			r = attach(&config, &err);
+			r = config.ublk ? attach_to_survive(&config)
+					: attach_here(&config);
 		}
-		if (r < 0)
-			r = tell_failure(&config, r, &err);
 	}
 	options_done(rows, array_size(rows), &config);
 	return r < 0 ? EXIT_FAILURE : EXIT_SUCCESS;

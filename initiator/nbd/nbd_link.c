@@ -3,7 +3,6 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -220,11 +219,6 @@ bool nbd_link_is_dirty(const struct nbd_link *link)
 	return link->acknowledged != link->flushed;
 }
 
-static int set_nonblocking(int fd)
-{
-	return fcntl(fd, F_SETFL, O_NONBLOCK) < 0 ? -errno : 0;
-}
-
 /*
  * Is the error final? A refusal is; a missing export may only be a server that
  * starts.
@@ -255,7 +249,7 @@ static void reconnected(struct nbd_link *link,
 		fail_for_good(link);
 		return;
 	}
-	if (set_nonblocking(fd) < 0) {
+	if (nbd_socket_adopt(fd) < 0) {
 		(void)error_set(err, errno, "socket: %s", strerror(errno));
 		nbd_socket_reset(fd);
 		try_later(link);
@@ -298,7 +292,7 @@ static int take_grown(struct nbd_link *link,
 	if (!r && link->state != UP)
 		r = -EAGAIN; /* lost meanwhile: ask again */
 	if (!r)
-		r = set_nonblocking(fd);
+		r = nbd_socket_adopt(fd);
 	if (r < 0) {
 		nbd_socket_reset(fd);
 		return r;
@@ -383,7 +377,7 @@ static void link_say_goodbye(int fd)
 	nbd_request_encode(&bye, NBD_CMD_DISC, 0, 0, 0, 0);
 	/* A courtesy: a closed connection says the same. */
 	(void)send(fd, &bye, sizeof(bye), MSG_DONTWAIT | MSG_NOSIGNAL);
-	fd_close(fd);
+	nbd_socket_close(fd);
 }
 
 /*
@@ -614,6 +608,11 @@ int nbd_link_ask_size(struct nbd_link *link,
 	return 0;
 }
 
+const struct nbd_export *nbd_link_export(const struct nbd_link *link)
+{
+	return &link->first;
+}
+
 const char *nbd_link_state(struct nbd_link *link)
 {
 	static const char *const names[] = {NBD_LINK_CONNECTED, "waiting: ",
@@ -666,7 +665,7 @@ int nbd_link_new(const struct nbd_link_options *options, struct nbd_link **ret,
 		link->state = DOWN;
 		(void)error_set(&link->reason, ENOTCONN, "connecting");
 		nbd_connector_start(link->connector);
-	} else if (!r && set_nonblocking(link->fd) < 0) {
+	} else if (!r && nbd_socket_adopt(link->fd) < 0) {
 		r = error_set(err, errno, "socket: %s", strerror(errno));
 	}
 	if (r < 0) {

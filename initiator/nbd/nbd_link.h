@@ -110,6 +110,12 @@ int nbd_link_ask_size(struct nbd_link *link,
 		      void *context);
 
 /*
+ * The export with which the session began, as large as it has grown since.
+ * Borrowed.
+ */
+const struct nbd_export *nbd_link_export(const struct nbd_link *link);
+
+/*
  * Tell the state in one line: "connected", "waiting: ...", "timed out: ...",
  * "failed: ...". Borrowed until the next call.
  */

@@ -392,6 +392,12 @@ const struct parts *nbd_parts_list(const struct nbd_parts *p)
 	return p->list;
 }
 
+const struct nbd_export *nbd_parts_export(const struct nbd_parts *p,
+					  unsigned index)
+{
+	return nbd_link_export(p->places[index]->link);
+}
+
 uint64_t nbd_parts_size(const struct nbd_parts *p)
 {
 	return p->segments.size;

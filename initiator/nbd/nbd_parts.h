@@ -109,6 +109,10 @@ int nbd_parts_grow(struct nbd_parts *parts, const struct parts *now,
 /* The parts as they are. Borrowed until they grow. */
 const struct parts *nbd_parts_list(const struct nbd_parts *parts);
 
+/* The export of one of them, as nbd_link_export() has it. Borrowed. */
+const struct nbd_export *nbd_parts_export(const struct nbd_parts *parts,
+					  unsigned index);
+
 /*
  * Tell the state in one line, as nbd_link_state() has it: "connected" if every
  * part is; else "failed: " if one failed for good. Parts that are not well are

@@ -6,8 +6,8 @@
 #include <string.h>
 
 const struct transport *const transports[] = {
-	&transport_loop, &transport_nbd, &transport_iscsi,
-	&transport_fuse, NULL,
+	&transport_loop, &transport_nbd,  &transport_iscsi,
+	&transport_fuse, &transport_ublk, NULL,
 };
 
 const struct transport *transport_find(const char *name)
@@ -52,7 +52,8 @@ static int choose_named(const struct initiator_request *request,
 		if (request->n_parts && !t->parts)
 			return error_set(err, ENODEV,
 					 "transport %s makes no device of "
-					 "several extents: fuse and auto do",
+					 "several extents: fuse, ublk and auto "
+					 "do",
 					 t->name);
 		if (!has_source(request, t))
 			return error_set(err, EINVAL, "transport %s needs %s",
@@ -66,9 +67,10 @@ static int choose_named(const struct initiator_request *request,
 		*ret = t;
 		return 0;
 	}
-	return error_set(err, EINVAL,
-			 "no transport '%s': auto, loop, nbd, iscsi or fuse",
-			 request->transport);
+	return error_set(
+		err, EINVAL,
+		"no transport '%s': auto, loop, nbd, iscsi, fuse or ublk",
+		request->transport);
 }
 
 /*

@@ -35,6 +35,11 @@ struct transport {
 	 * there, too.
 	 */
 	bool parts;
+	/*
+	 * Its device outlives its process, and another process goes on with it.
+	 * So no other device takes its place while it is in use.
+	 */
+	bool recovers;
 
 	/* Required. 0, or -ENODEV and why this machine cannot. */
 	int (*probe)(struct error *err);
@@ -72,9 +77,13 @@ struct transport {
 extern const struct transport transport_loop;
 extern const struct transport transport_nbd;
 extern const struct transport transport_iscsi;
+extern const struct transport transport_ublk;
 extern const struct transport transport_fuse;
 
-/* All transports, in the order of auto; ends with NULL. */
+/*
+ * All transports, those of auto first and in its order; ends with NULL. ublk is
+ * taken by name only.
+ */
 extern const struct transport *const transports[];
 #define TRANSPORTS_MAX 8
 

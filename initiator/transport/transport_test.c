@@ -27,10 +27,10 @@ static const struct initiator_request by_both = {
 	.iscsi_target = "iqn.2025-01.io.union:e:1:ab",
 };
 
-/* Make a machine that has the transports of the letters l, n, i and f. */
+/* Make a machine that has the transports of the letters l, n, i, f and u. */
 static const struct initiator_capability *machine(const char *can)
 {
-	static struct initiator_capability c[5];
+	static struct initiator_capability c[6];
 
 	c[0] = (struct initiator_capability){"loop", strchr(can, 'l'),
 					     "no loop"};
@@ -39,6 +39,8 @@ static const struct initiator_capability *machine(const char *can)
 					     "no iscsi"};
 	c[3] = (struct initiator_capability){"fuse", strchr(can, 'f'),
 					     "no fuse"};
+	c[4] = (struct initiator_capability){"ublk", strchr(can, 'u'),
+					     "no ublk"};
 	return c;
 }
 
@@ -138,6 +140,26 @@ static void keeps_to_the_transport_asked_for(void **state)
 	assert_string_equal(choose(&q, "lnif", &error), "iscsi");
 }
 
+static void takes_ublk_by_name_only(void **state)
+{
+	static const struct initiator_part parts[2];
+	struct initiator_request q = remote;
+	int error;
+
+	(void)state;
+	assert_string_equal(choose(&q, "lfu", &error), "fuse");
+	assert_null(choose(&q, "lu", &error));
+	assert_int_equal(error, -ENODEV);
+	q.transport = "ublk";
+	assert_string_equal(choose(&q, "lnfu", &error), "ublk");
+	assert_string_equal(why, "asked for");
+	assert_null(choose(&q, "lnf", &error));
+	assert_int_equal(error, -ENODEV);
+	q.parts = parts;
+	q.n_parts = 2;
+	assert_string_equal(choose(&q, "lnfu", &error), "ublk");
+}
+
 static void refuses_a_request_that_lacks_its_source(void **state)
 {
 	struct initiator_request q = remote;
@@ -174,6 +196,7 @@ int main(void)
 		cmocka_unit_test(takes_iscsi_before_fuse_where_it_is_served),
 		cmocka_unit_test(says_when_there_is_no_way),
 		cmocka_unit_test(keeps_to_the_transport_asked_for),
+		cmocka_unit_test(takes_ublk_by_name_only),
 		cmocka_unit_test(refuses_a_request_that_lacks_its_source),
 	};
 

@@ -533,21 +533,6 @@ test_a_kill_at_any_step_of_a_local_attach_is_repaired() {
 
 # ---- several exports as one device ----
 
-# three SIZE SIZE SIZE [OPTION]...: exports p0, p1, p2 of one server, and in
-# $parts the arguments that attach them
-three() {
-	local i sizes=("$1" "$2" "$3")
-	shift 3
-	parts="id=a transport=${TRANSPORT:-fuse}"
-	for i in 0 1 2; do
-		truncate -s "${sizes[i]}" "$TEST_DIR/p$i.img"
-	done
-	server p0 "${sizes[0]}" --export "p1=$TEST_DIR/p1.img" --export "p2=$TEST_DIR/p2.img" "$@"
-	for i in 0 1 2; do
-		parts+=" part=${sizes[i]},127.0.0.1:$SERVER_PORT,p$i"
-	done
-}
-
 test_exports_end_to_end_are_one_device() {
 	three 24M 8M 16M
 	call attach $parts size=48M

@@ -105,7 +105,7 @@ static int grow_joined(struct operation *op, const struct split_attach *how,
 	r = check_device(&op->record->splits[0], dir, &device, err);
 	if (r < 0)
 		return r;
-	if (strcmp(device.transport, "fuse") != 0)
+	if (device.n_parts == 0)
 		return error_set(
 			err, EOPNOTSUPP,
 			"its extents are as large as asked for, but %s, by "

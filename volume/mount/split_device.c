@@ -130,7 +130,7 @@ static bool device_takes_none(const struct split_job *w)
 
 	return w->n_others > 0 &&
 	       initiator_get(w->dir, w->split->extent, &device, NULL) == 0 &&
-	       !device.dead && strcmp(device.transport, "fuse") != 0;
+	       !device.dead && device.n_parts == 0;
 }
 
 int split_job_prepare(struct split_job *w, struct error *err)
@@ -157,7 +157,9 @@ static const char *transport_of(const struct split_job *w)
 {
 	if (w->local)
 		return "auto";
-	return w->here ? "fuse" : w->how->transport;
+	return w->here && strcmp(w->how->transport, "ublk") != 0
+		       ? "fuse"
+		       : w->how->transport;
 }
 
 /* The parts of a device of several splits. Returned owned. */

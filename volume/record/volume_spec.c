@@ -163,8 +163,8 @@ static int words_check(struct volume_spec *spec, struct error *err)
 		"rand",   "newest", "all",    "local",  "epall",  "epff",
 		"eplfs",  "eplus",  "eplup",  "epmfs",  "eppfrd", "eprand",
 		"msplfs", "msplus", "msplup", "mspmfs", "msppfrd"};
-	static const char *const transports[] = {"auto", "loop", "nbd", "iscsi",
-						 "fuse"};
+	static const char *const transports[] = {"auto",  "loop", "nbd",
+						 "iscsi", "ublk", "fuse"};
 	static const char *const placements[] = {"balanced", "packed", "local"};
 	int r = word_check("layout", spec->layout, sizeof(spec->layout),
 			   layouts, array_size(layouts), err);

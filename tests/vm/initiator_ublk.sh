@@ -1,0 +1,7 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# The system test of the initiator's ublk transport, where the kernel has it for
+# sure.
+. "$(dirname "$0")/lib.sh"
+inside_vm -m 1024 -t 1800 -- "$@"
+exec "$TOP/tests/system/initiator_ublk.sh" "$@"
