@@ -19,14 +19,14 @@ def mib(count):
 
 class Bench:
     """@count hosts (as many as there are of others, with --hosts), the first of which uses the
-    volumes; a blockd on each of them."""
+    volumes; a blockd on each of them, with the @settings besides (lines)."""
 
-    def __init__(self, place, count):
+    def __init__(self, place, count, settings=()):
         for program in ("blockd", "trib", "trib-union", "trib-nbd"):
             built("bin/" + program)
         if not shutil.which("openssl"):
             raise CannotRun("needs openssl; make deps installs it")
-        self.place, self.options = place, place.options
+        self.place, self.options, self.settings = place, place.options, settings
         if self.options.hosts:
             found = kinds_of_hosts.Ssh(place, self.options.hosts[:count])
         else:
@@ -54,7 +54,7 @@ class Bench:
 
     @functools.cached_property
     def cluster(self):
-        return volumes.Cluster(self.place, self.hosts)
+        return volumes.Cluster(self.place, self.hosts, self.settings)
 
     @functools.cached_property
     def client(self):

@@ -48,7 +48,7 @@ def _certificates(place):
 class Node:
     """A blockd on a host, with the pools that it was given."""
 
-    def __init__(self, host, tls):
+    def __init__(self, host, tls, settings):
         self.host, self.server = host, None
         for name in ("run", "state"):
             host.folder(name)
@@ -62,7 +62,7 @@ class Node:
             f"listen = tcp:{host.address}:{DATA_PORT}",
             f"state-dir = {host.path('state')}", f"run-dir = {host.path('run')}",
             f"tls-ca = {self.tls['ca.crt']}", f"tls-cert = {self.tls['tls.crt']}",
-            f"tls-key = {self.tls['tls.key']}", ""]))
+            f"tls-key = {self.tls['tls.key']}", *settings, ""]))
 
     def start(self):
         """It need not answer yet: whoever calls it waits until it does."""
@@ -178,11 +178,11 @@ class Client:
 
 
 class Cluster:
-    """A blockd on each of @hosts."""
+    """A blockd on each of @hosts, with these lines besides in its configuration."""
 
-    def __init__(self, place, hosts):
+    def __init__(self, place, hosts, settings=()):
         self.tls = _certificates(place)
-        self.nodes = [Node(host, self.tls) for host in hosts]
+        self.nodes = [Node(host, self.tls, settings) for host in hosts]
         self.by_host = {node.host: node for node in self.nodes}
         self.pools = {}  # host, kind -> its path
         for node in self.nodes:

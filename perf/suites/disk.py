@@ -4,7 +4,7 @@
 The disk is a memory disk (the kernel's brd), so that the suite measures paths and not a
 disk's moods; each side has an equal one of its own, and an ext4. The peers are the disk
 itself, a linear device of device mapper over it, and a loop device over a file. Ours are
-volumes in raw pools of the same node. Linear volumes over three nodes' memory disks unpack
+volumes in raw pools of the same node, with direct runs. Linear volumes over three nodes' memory disks unpack
 many small files. Where this kernel has no device mapper, tests/vm/run has a machine:
 
     mkdir out
@@ -176,7 +176,7 @@ def small_files(sides, files):
 
 def setup(place, quick):
     subprocess.run(["modprobe", "-a", *MODULES], check=False, capture_output=True)
-    bench = Bench(place, 4)
+    bench = Bench(place, 4, ["direct = yes"])
     if bench.options.hosts:
         raise CannotRun("memory disks are of this machine: not with --hosts")
     size = bench.options.size or (128 << 20 if quick else 256 << 20)
