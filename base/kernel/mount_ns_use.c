@@ -13,8 +13,8 @@
 #include "base/file.h"
 #include "base/kernel/mount_ns.h"
 
-#define MOUNTS_MAX \
-	64 /* copies of one mount in a namespace; more are left out */
+/* Copies of one mount in a namespace; more are left out. */
+#define MOUNTS_MAX 64
 
 /* A process, and the mounts that it has of the file system. */
 struct seen_mounts {

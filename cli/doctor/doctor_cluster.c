@@ -84,7 +84,8 @@ static void look_at_warning(struct doctor *doctor, const char *subject,
 	f = doctor_add(doctor, DOCTOR_NOTICE, subject);
 	(void)snprintf(f->found, sizeof(f->found), "%s", node->warning);
 	(void)strcpy(f->cost, "nobody reaches the node when it has ended");
-	(void)strcpy(f->mend, "trib pki issue, where `trib pki` made it");
+	(void)strcpy(f->mend,
+		     "make it anew by its authority, and restart its program");
 }
 
 static void look_at_pool(struct doctor *doctor, const char *node,
