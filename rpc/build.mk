@@ -1,5 +1,5 @@
 $(eval $(call library,rpc,\
-  rpc/rpc_address.c rpc/rpc_arena.c rpc/rpc_call.c rpc/rpc_cert.c rpc/rpc_client.c \
+  rpc/rpc_address.c rpc/rpc_arena.c rpc/rpc_call.c rpc/rpc_cert.c rpc/rpc_channel.c rpc/rpc_client.c \
   rpc/rpc_code.c rpc/rpc_core.c rpc/rpc_lock.c rpc/rpc_method.c \
   rpc/rpc_pool.c rpc/rpc_server.c rpc/rpc_text.c rpc/rpc_tls.c rpc/http.c,\
   grpc libprotobuf-c libmicrohttpd gnutls,base))

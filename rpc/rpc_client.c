@@ -11,24 +11,18 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "rpc/rpc_cert.h"
+#include "rpc/rpc_channel.h"
 #include "rpc/rpc_internal.h"
 
-#define ANSWER_MAX      (16 << 20)            /* bytes of one message */
 #define ANSWER_HEAP_MAX (UINT32_C(128) << 20) /* bytes, unpacked */
 #define BLOCK_OVERHEAD  16                    /* bytes: malloc's own, about */
-
-/* Between attempts to connect. */
-#define BACKOFF_FIRST_MS 100
-#define BACKOFF_MAX_MS   1000
-#define CONNECT_MAX_MS   5000 /* one attempt, with its TLS handshake */
 
 #define WHY_MS 200 /* wait for the reason why there is no connection */
 
 struct rpc_client {
-	grpc_channel *channel;
+	struct rpc_channel *channel;
 	char name[RPC_TARGET_MAX]; /* the address, for people */
 	struct rpc_address address;
-	struct rpc_tls tls; /* owned members, to say why not; NULL: no TLS */
 };
 
 /* ---- one exchange with the server ---- */
@@ -63,30 +57,15 @@ struct exchange {
 	bool broken;   /* the connection ended before the server's status */
 };
 
-/*
- * Connect now, in case the server came back meanwhile. A call may have less
- * time than is left until the next attempt.
- */
-static void connect_at_once(struct rpc_client *client)
-{
-	if (grpc_channel_check_connectivity_state(client->channel, 0) ==
-	    GRPC_CHANNEL_TRANSIENT_FAILURE)
-		grpc_channel_reset_connect_backoff(client->channel);
-}
-
 static void exchange_begin(struct exchange *x, struct rpc_client *client,
 			   const char *path, int64_t timeout_ms)
 {
-	grpc_slice method = grpc_slice_from_copied_string(path);
-
 	*x = (struct exchange){.client = client, .details = grpc_empty_slice()};
 	grpc_metadata_array_init(&x->initial);
 	grpc_metadata_array_init(&x->trailing);
 	x->cq = grpc_completion_queue_create_for_pluck(NULL);
-	x->call = grpc_channel_create_call(
-		client->channel, NULL, GRPC_PROPAGATE_DEFAULTS, x->cq, method,
-		NULL, rpc_core_deadline(timeout_ms), NULL);
-	grpc_slice_unref(method);
+	x->call = rpc_channel_call(client->channel, x->cq, path,
+				   rpc_core_deadline(timeout_ms));
 }
 
 /* Wait; the call's own deadline ends this at the latest. */
@@ -199,24 +178,12 @@ static void connection_reason(struct rpc_client *client, char *ret_text)
 	exchange_end(&x);
 }
 
-static bool connected(struct rpc_client *client)
-{
-	return grpc_channel_check_connectivity_state(client->channel, 0) ==
-	       GRPC_CHANNEL_READY;
-}
-
-/* Has it TLS, and memory to know of it? */
-static bool has_tls(const struct rpc_client *client)
-{
-	return client->tls.ca_file && client->tls.cert_file &&
-	       client->tls.key_file;
-}
-
 /* Map the status to our errors: a negative errno, or 0 for OK. */
 static int exchange_result(struct exchange *x, int timeout_ms,
 			   struct error *err)
 {
 	int error = trailer_errno(x);
+	const struct rpc_tls *tls = rpc_channel_tls(x->client->channel);
 	char text[ERROR_TEXT_MAX];
 
 	if (x->status == GRPC_STATUS_OK)
@@ -225,10 +192,8 @@ static int exchange_result(struct exchange *x, int timeout_ms,
 	if (error)
 		return error_set(err, error, "%s", text);
 	if (x->status == GRPC_STATUS_DEADLINE_EXCEEDED && !x->answered &&
-	    !connected(x->client)) {
-		if (!has_tls(x->client) ||
-		    !rpc_cert_why_not(&x->client->address, &x->client->tls,
-				      text))
+	    !rpc_channel_is_connected(x->client->channel)) {
+		if (!tls || !rpc_cert_why_not(&x->client->address, tls, text))
 			connection_reason(x->client, text);
 		return error_set(err, EHOSTUNREACH,
 				 "no connection to '%s' within %d ms: %s",
@@ -324,7 +289,7 @@ static int call_once(const struct request *q, ProtobufCMessage **ret,
 	size_t n;
 	int r;
 
-	connect_at_once(q->client);
+	rpc_channel_connect(q->client->channel);
 	exchange_begin(&x, q->client, q->path, q->end_ms - clock_ms());
 	n = ops_request(&x, ops, WAIT_FLAGS, body);
 	ops[n++] = op_recv(&answer);
@@ -406,7 +371,7 @@ static int stream_once(const struct request *q, struct listener *listener,
 	grpc_op ops[4], status;
 	int r;
 
-	connect_at_once(q->client);
+	rpc_channel_connect(q->client->channel);
 	exchange_begin(&x, q->client, q->path, q->end_ms - clock_ms());
 	status = op_status(&x);
 	rpc_core_batch(x.call, &status, 1, &x.status);
@@ -444,49 +409,10 @@ int rpc_client_stream(struct rpc_client *client, const char *path,
 	return again ? stream_once(&q, &listener, &again, err) : r;
 }
 
-/* ---- the channel ---- */
-
-static grpc_channel *channel_create(const struct rpc_address *address,
-				    const char *server_name,
-				    grpc_channel_credentials *creds)
-{
-	char target[RPC_TARGET_MAX];
-	grpc_arg args[12];
-	size_t n = 0;
-
-	args[n++] = rpc_core_arg(GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH,
-				 ANSWER_MAX);
-	args[n++] = rpc_core_arg(
-		GRPC_COMPRESSION_CHANNEL_ENABLED_ALGORITHMS_BITSET,
-		1 << GRPC_COMPRESS_NONE);
-	args[n++] = rpc_core_arg(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS,
-				 BACKOFF_FIRST_MS);
-	args[n++] = rpc_core_arg(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS,
-				 BACKOFF_MAX_MS);
-	args[n++] = rpc_core_arg(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS,
-				 CONNECT_MAX_MS);
-	args[n++] = rpc_core_arg(GRPC_ARG_KEEPALIVE_TIME_MS,
-				 RPC_CLIENT_KEEPALIVE_MS);
-	args[n++] = rpc_core_arg(GRPC_ARG_KEEPALIVE_TIMEOUT_MS,
-				 RPC_KEEPALIVE_TIMEOUT_MS);
-	args[n++] = rpc_core_arg(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
-	args[n++] = rpc_core_arg(GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION, 1);
-	args[n++] = rpc_core_arg(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-	/* Nodes talk to nodes, whatever http_proxy says. */
-	args[n++] = rpc_core_arg(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-	if (!address->is_unix)
-		args[n++] = rpc_core_arg_string(
-			GRPC_SSL_TARGET_NAME_OVERRIDE_ARG,
-			server_name ? server_name : address->host);
-	return grpc_channel_create(rpc_address_target(target, address), creds,
-				   &(grpc_channel_args){n, args});
-}
-
 int rpc_client_new(const char *address, const struct rpc_tls *tls,
 		   const char *server_name, struct rpc_client **ret,
 		   struct error *err)
 {
-	grpc_channel_credentials *creds;
 	struct rpc_client *client;
 	struct rpc_address a;
 	int r = rpc_address_parse(address, &a, err);
@@ -499,23 +425,14 @@ int rpc_client_new(const char *address, const struct rpc_tls *tls,
 				 "to",
 				 address);
 	rpc_core_start();
-	if (a.is_unix || !tls)
-		creds = grpc_insecure_credentials_create();
-	else
-		r = rpc_tls_channel(tls, &creds, err);
-	if (r < 0)
-		return r;
 	client = gpr_zalloc(sizeof(*client));
 	rpc_address_format(client->name, &a);
 	client->address = a;
-	if (!a.is_unix && tls)
-		client->tls = (struct rpc_tls){
-			.ca_file = strdup(tls->ca_file),
-			.cert_file = strdup(tls->cert_file),
-			.key_file = strdup(tls->key_file),
-		};
-	client->channel = channel_create(&a, server_name, creds);
-	grpc_channel_credentials_release(creds);
+	r = rpc_channel_new(&a, tls, server_name, &client->channel, err);
+	if (r < 0) {
+		gpr_free(client);
+		return r;
+	}
 	*ret = client;
 	return 0;
 }
@@ -524,9 +441,6 @@ void rpc_client_free(struct rpc_client *client)
 {
 	if (!client)
 		return;
-	grpc_channel_destroy(client->channel);
-	free((void *)client->tls.ca_file);
-	free((void *)client->tls.cert_file);
-	free((void *)client->tls.key_file);
+	rpc_channel_free(client->channel);
 	gpr_free(client);
 }

@@ -108,6 +108,19 @@ void rpc_arena_done(struct rpc_arena *arena);
 
 /* ---- TLS: rpc_tls.c ---- */
 
+/* Copy the names of the files; all three must be there. Returned owned. */
+int rpc_tls_copy(const struct rpc_tls *tls, struct rpc_tls **ret,
+		 struct error *err);
+void rpc_tls_free(struct rpc_tls *tls); /* NULL: nothing */
+
+/* When the certificate's file was written; zero: there is none (@tls NULL). */
+struct timespec rpc_tls_time(const struct rpc_tls *tls);
+
+/*
+ * Credentials of a server. The files are read again at each connection, so
+ * @tls must live as long as the server. Files that do not fit each other
+ * change nothing.
+ */
 int rpc_tls_server(const struct rpc_tls *tls, grpc_server_credentials **ret,
 		   struct error *err);
 int rpc_tls_channel(const struct rpc_tls *tls, grpc_channel_credentials **ret,
@@ -183,6 +196,7 @@ struct rpc_server {
 	size_t n_listeners;
 	size_t message_max, arena_max;
 	unsigned calls_max;
+	struct rpc_tls *tls; /* owned; NULL: none */
 	void *context;
 	struct rpc_tag shutdown_tag;
 

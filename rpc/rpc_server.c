@@ -80,15 +80,21 @@ static grpc_server *server_create(const struct rpc_server *server)
 				  NULL);
 }
 
-static int credentials(const struct rpc_address *address,
+static int credentials(struct rpc_server *server,
+		       const struct rpc_address *address,
 		       const struct rpc_server_options *options,
 		       grpc_server_credentials **ret, struct error *err)
 {
 	char text[RPC_TARGET_MAX];
 
 	rpc_address_format(text, address);
-	if (!address->is_unix && options->tls)
-		return rpc_tls_server(options->tls, ret, err);
+	if (!address->is_unix && options->tls) {
+		int r = server->tls
+				? 0
+				: rpc_tls_copy(options->tls, &server->tls, err);
+
+		return r < 0 ? r : rpc_tls_server(server->tls, ret, err);
+	}
 	if (!address->is_unix && !options->allow_plain_tcp)
 		return error_set(
 			err, EPERM,
@@ -136,7 +142,7 @@ static int listen_on(struct rpc_server *server, struct rpc_listener *l,
 	r = rpc_address_parse(text, &l->address, err);
 	if (r < 0)
 		return r;
-	r = credentials(&l->address, options, &creds, err);
+	r = credentials(server, &l->address, options, &creds, err);
 	if (r < 0)
 		return r;
 	if (l->address.is_unix)
@@ -183,6 +189,7 @@ static void server_free(struct rpc_server *server)
 		rpc_lock_release(&server->listeners[i].lock);
 	gpr_free(server->listeners);
 	gpr_free(server->methods);
+	rpc_tls_free(server->tls);
 	pthread_cond_destroy(&server->changed);
 	pthread_mutex_destroy(&server->lock);
 	gpr_free(server);

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <fcntl.h>
+#include <grpc/support/string_util.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/file.h"
+#include "base/log.h"
 #include "rpc/rpc_internal.h"
 
 #define PEM_MAX (1u << 20) /* bytes: a chain or bundle is far smaller */
@@ -30,9 +32,6 @@ static int pem_read(const char *what, const char *path, char **ret,
 {
 	int r;
 
-	if (!path)
-		return error_set(err, EINVAL,
-				 "TLS needs a %s: give its PEM file", what);
 	r = file_read(AT_FDCWD, path, PEM_MAX, ret, ret_length, err);
 	if (r < 0) {
 		(void)error_prefix(err, "%s: ", what);
@@ -53,8 +52,6 @@ static int key_check(const char *path, struct error *err)
 	struct stat st;
 	mode_t others = 077;
 
-	if (!path)
-		return 0; /* pem_read() says so */
 	if (stat(path, &st) < 0)
 		return error_set(err, errno, "key: '%s': %s", path,
 				 strerror(errno));
@@ -94,22 +91,82 @@ static int refused(const struct rpc_tls *tls, struct error *err)
 			 tls->cert_file, tls->key_file, tls->ca_file);
 }
 
+static int missing(const char *what, struct error *err)
+{
+	return error_set(err, EINVAL, "TLS needs a %s: give its PEM file",
+			 what);
+}
+
+int rpc_tls_copy(const struct rpc_tls *tls, struct rpc_tls **ret,
+		 struct error *err)
+{
+	struct rpc_tls *copy;
+
+	if (!tls->key_file)
+		return missing("key", err);
+	if (!tls->ca_file)
+		return missing("CA", err);
+	if (!tls->cert_file)
+		return missing("certificate", err);
+	copy = gpr_zalloc(sizeof(*copy));
+	copy->ca_file = gpr_strdup(tls->ca_file);
+	copy->cert_file = gpr_strdup(tls->cert_file);
+	copy->key_file = gpr_strdup(tls->key_file);
+	*ret = copy;
+	return 0;
+}
+
+void rpc_tls_free(struct rpc_tls *tls)
+{
+	if (!tls)
+		return;
+	gpr_free((void *)tls->ca_file);
+	gpr_free((void *)tls->cert_file);
+	gpr_free((void *)tls->key_file);
+	gpr_free(tls);
+}
+
+struct timespec rpc_tls_time(const struct rpc_tls *tls)
+{
+	struct stat st = {0};
+
+	if (tls && stat(tls->cert_file, &st) < 0)
+		st = (struct stat){0};
+	return st.st_mtim;
+}
+
+/* Give the library what the files have now; called before each handshake. */
+static grpc_ssl_certificate_config_reload_status config_fetch(
+	void *context, grpc_ssl_server_certificate_config **ret)
+{
+	auto_cleanup(pem_done) struct pem pem = {0};
+	struct error err = {0};
+	grpc_ssl_pem_key_cert_pair pair;
+
+	if (pem_load(context, &pem, &err) < 0) {
+		log_warning("TLS goes on with what it has: %s",
+			    error_text(&err));
+		return GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_FAIL;
+	}
+	pair.private_key = pem.key;
+	pair.cert_chain = pem.cert;
+	*ret = grpc_ssl_server_certificate_config_create(pem.ca, &pair, 1);
+	return GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_NEW;
+}
+
 int rpc_tls_server(const struct rpc_tls *tls, grpc_server_credentials **ret,
 		   struct error *err)
 {
 	auto_cleanup(pem_done) struct pem pem = {0};
-	grpc_ssl_pem_key_cert_pair pair;
 	grpc_server_credentials *creds;
-	int r = pem_load(tls, &pem, err);
+	int r = pem_load(tls, &pem, err); /* for the reason of a failure */
 
 	if (r < 0)
 		return r;
-	pair.private_key = pem.key;
-	pair.cert_chain = pem.cert;
-	creds = grpc_ssl_server_credentials_create_ex(
-		pem.ca, &pair, 1,
-		GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY,
-		NULL);
+	creds = grpc_ssl_server_credentials_create_with_options(
+		grpc_ssl_server_credentials_create_options_using_config_fetcher(
+			GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY,
+			config_fetch, (void *)tls));
 	if (!creds)
 		return refused(tls, err);
 	*ret = creds;

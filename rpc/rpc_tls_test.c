@@ -203,6 +203,37 @@ static void says_whose_certificate_expired(void **state)
 	assert_true(kit_unreachable(kit, "its certificate expired on "));
 }
 
+/* Put the certificate of @from, with its key, in place of @pki's. */
+static void renew(const struct pki *pki, const struct pki *from)
+{
+	openssl("cp -p %s %s.new; cp %s %s; mv %s.new %s", from->key, pki->key,
+		from->cert, pki->cert, pki->key, pki->key);
+}
+
+/* Neither the server nor the client starts anew. */
+static void takes_renewed_certificates(void **state)
+{
+	struct kit *kit = *state;
+	struct pki theirs, own;
+
+	make_cert_for(&theirs, "ours", "theirs", "IP:127.0.0.1", -1);
+	make_cert_for(&own, "ours", "own", "IP:127.0.0.1", -1);
+	serve(kit, &theirs.tls);
+	dial(kit, &own.tls, NULL);
+	assert_true(kit_unreachable(kit, "our certificate '"));
+	renew(&own, &client_pki);
+	assert_true(kit_unreachable(kit, "its certificate expired on "));
+	renew(&theirs, &server_pki);
+	if (kit_get(kit, "echo:x", 30000, NULL) < 0)
+		fail_msg("%s", kit->err.msg);
+	/* Half of a renewal: the key does not fit yet. */
+	openssl("cp %s %s", named_pki.cert, theirs.cert);
+	rpc_client_free(kit->client);
+	dial(kit, &client_pki.tls, NULL);
+	if (kit_get(kit, "echo:x", 30000, NULL) < 0)
+		fail_msg("%s", kit->err.msg);
+}
+
 /* One server says nothing to a client, one speaks HTTP/2 without TLS. */
 static void says_that_no_tls_is_spoken(void **state)
 {
@@ -482,6 +513,7 @@ int main(void)
 		T(refuses_a_client_of_another_authority),
 		T(refuses_a_server_of_another_authority),
 		T(says_whose_certificate_expired),
+		T(takes_renewed_certificates),
 		T(says_that_no_tls_is_spoken),
 		T(says_when_a_certificate_ends),
 		T(of_several_certificates_the_right_one_counts),

@@ -271,33 +271,35 @@ static int listen_all(struct daemon *d, struct error *err)
 	return 0;
 }
 
-/*
- * Note the certificates used from now on; the files may hold others when these
- * expire.
- */
+/* Note the certificates in use. Those of NBD are read once. */
 static void note_certs(struct daemon *d)
 {
 	const struct config *c = d->config;
 	const struct {
 		const char *file;
 		enum rpc_cert_kind kind;
+		bool reread;
 	} files[SERVICE_CERTS] = {
-		{c->tls_cert, RPC_CERT_CHAIN},
-		{c->tls_ca, RPC_CERT_CA},
-		{c->nbd_tls_cert, RPC_CERT_CHAIN},
-		{c->nbd_tls_ca, RPC_CERT_CA},
+		{c->tls_cert, RPC_CERT_CHAIN, true},
+		{c->tls_ca, RPC_CERT_CA, true},
+		{c->nbd_tls_cert, RPC_CERT_CHAIN, false},
+		{c->nbd_tls_ca, RPC_CERT_CA, false},
 	};
 	char text[ERROR_TEXT_MAX];
 
 	for (size_t i = 0; i < SERVICE_CERTS; i++) {
-		struct rpc_cert *cert = &d->service.certs[d->service.n_certs];
+		struct service_cert *own =
+			&d->service.certs[d->service.n_certs];
 
 		/* A file that cannot be read is refused where it is used. */
 		if (!files[i].file ||
-		    rpc_cert_read(files[i].file, files[i].kind, cert, NULL) < 0)
+		    rpc_cert_read(files[i].file, files[i].kind, &own->cert,
+				  NULL) < 0)
 			continue;
+		own->kind = files[i].kind;
+		own->reread = files[i].reread;
 		d->service.n_certs++;
-		if (rpc_cert_warns(cert, (int64_t)time(NULL), text))
+		if (rpc_cert_warns(&own->cert, (int64_t)time(NULL), text))
 			log_warning("%s", text);
 	}
 }

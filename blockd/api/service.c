@@ -15,6 +15,17 @@
 
 /* ---- node and pools ---- */
 
+/* Warn of the certificate in use; @ret_text: ERROR_TEXT_MAX bytes. */
+static bool service_cert_warns(const struct service_cert *own, char *ret_text)
+{
+	struct rpc_cert cert = own->cert;
+
+	if (own->reread)
+		(void)rpc_cert_read(own->cert.file, own->kind, &cert,
+				    NULL); /* or the one before it serves on */
+	return rpc_cert_warns(&cert, (int64_t)time(NULL), ret_text);
+}
+
 static int get_node(struct rpc_call *call, const ProtobufCMessage *in,
 		    ProtobufCMessage *out, struct error *err)
 {
@@ -40,8 +51,7 @@ static int get_node(struct rpc_call *call, const ProtobufCMessage *in,
 						    service->nbd_addresses[i]);
 	node->warnings = rpc_alloc(call, (SERVICE_CERTS + 1) * sizeof(char *));
 	for (size_t i = 0; i < service->n_certs; i++)
-		if (rpc_cert_warns(&service->certs[i], (int64_t)time(NULL),
-				   text))
+		if (service_cert_warns(&service->certs[i], text))
 			node->warnings[node->n_warnings++] = rpc_strdup(call,
 									text);
 	return 0;

@@ -17,6 +17,12 @@
 
 #define SERVICE_CERTS 4 /* certificate and CA, of control and of NBD */
 
+struct service_cert {
+	struct rpc_cert cert; /* as it was at the start */
+	enum rpc_cert_kind kind;
+	bool reread; /* each connection reads the file again */
+};
+
 struct service {
 	const char *name; /* of the node */
 	char boot_id[UUID_TEXT_SIZE];
@@ -27,7 +33,7 @@ struct service {
 	size_t n_iscsi_addresses;
 	struct node *node;
 	struct exports *exports;
-	struct rpc_cert certs[SERVICE_CERTS]; /* as they were at the start */
+	struct service_cert certs[SERVICE_CERTS];
 	size_t n_certs;
 };
 
