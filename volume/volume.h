@@ -121,6 +121,17 @@ int volume_node_add(struct volume_context *ctx, const struct node_record *node,
 int volume_node_limit(struct volume_context *ctx, const char *name,
 		      unsigned max_volumes, struct error *err);
 /*
+ * Cordon a node, or take that back: the planner places nothing new there.
+ * Extents that are there stay, are used and may grow.
+ *
+ * @pool  this pool of it alone; NULL: the whole node, whatever its pools have
+ *
+ * 0: also when it is so already. -ENOENT: no such node; the node answers, and
+ * has no such pool.
+ */
+int volume_node_cordon(struct volume_context *ctx, const char *name,
+		       const char *pool, bool cordoned, struct error *err);
+/*
  * Remove a node. -EBUSY: a volume or a snapshot has an extent there, or a
  * volume is attached there.
  *

@@ -52,12 +52,16 @@ const struct command *command_find(char *const *words, int n, int *ret_taken);
 int node_add_run(struct cli *cli, struct error *err);
 int node_register_run(struct cli *cli, struct error *err);
 int node_remove_run(struct cli *cli, struct error *err);
+int node_cordon_run(struct cli *cli, struct error *err);
+int node_uncordon_run(struct cli *cli, struct error *err);
 int node_list_run(struct cli *cli, struct error *err);
 int node_show_run(struct cli *cli, struct error *err);
 
 int pool_create_run(struct cli *cli, struct error *err);
 int pool_list_run(struct cli *cli, struct error *err);
 int pool_delete_run(struct cli *cli, struct error *err);
+int pool_cordon_run(struct cli *cli, struct error *err);
+int pool_uncordon_run(struct cli *cli, struct error *err);
 int pool_check_run(struct cli *cli, struct error *err);
 int pool_grow_run(struct cli *cli, struct error *err);
 

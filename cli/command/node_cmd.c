@@ -102,12 +102,34 @@ int node_remove_run(struct cli *cli, struct error *err)
 	return r;
 }
 
+static int cordon(struct cli *cli, bool cordoned, struct error *err)
+{
+	const char *name = cli_argument(cli, 0);
+	int r = volume_node_cordon(cli->volumes, name, NULL, cordoned, err);
+
+	if (r == 0)
+		cli_say(cli, "node %s %s", name,
+			cordoned ? "cordoned: nothing new is placed on it"
+				 : "uncordoned");
+	return r;
+}
+
+int node_cordon_run(struct cli *cli, struct error *err)
+{
+	return cordon(cli, true, err);
+}
+
+int node_uncordon_run(struct cli *cli, struct error *err)
+{
+	return cordon(cli, false, err);
+}
+
 static bool is_client(const struct node_state *node)
 {
 	return node->reachable && !node->record.control_address[0];
 }
 
-/* One or two words; @ret: 32 bytes. */
+/* At most three words; @ret: 32 bytes. */
 static const char *state_of(const struct node_state *node, char *ret)
 {
 	const struct node_report *report = node->record.report;
@@ -120,6 +142,8 @@ static const char *state_of(const struct node_state *node, char *ret)
 					  : "client");
 	else
 		(void)strcpy(ret, node->reachable ? "ready" : "no answer");
+	if (node->record.cordoned)
+		(void)strcat(ret, ", cordoned");
 	return ret;
 }
 
@@ -223,6 +247,8 @@ static void node_print(const struct node_state *node)
 			     node->record.labels.items[i].key,
 			     node->record.labels.items[i].value);
 	heartbeat_print(node);
+	if (node->record.cordoned)
+		(void)puts("cordoned  nothing new is placed on it");
 	if (node->warning[0])
 		(void)printf("warning   %s\n", node->warning);
 	if (!node->reachable) {
@@ -240,8 +266,9 @@ static void node_print(const struct node_state *node)
 		char free_text[SIZE_TEXT_MAX], capacity[SIZE_TEXT_MAX];
 
 		(void)printf(
-			"pool      %s: %s, %s of %s free, %llu extents%s%s\n",
+			"pool      %s: %s%s, %s of %s free, %llu extents%s%s\n",
 			pool->name, pool->state,
+			pool->cordoned ? ", cordoned" : "",
 			size_format(free_text, pool->available),
 			size_format(capacity, pool->capacity),
 			(unsigned long long)pool->extents,

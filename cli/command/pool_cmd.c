@@ -56,6 +56,31 @@ int pool_delete_run(struct cli *cli, struct error *err)
 	return r;
 }
 
+static int pool_cordon(struct cli *cli, bool cordoned, struct error *err)
+{
+	struct reference at;
+	int r = cli_reference(cli, 0, "pool", &at, err);
+
+	if (r == 0)
+		r = volume_node_cordon(cli->volumes, at.node, at.name, cordoned,
+				       err);
+	if (r == 0)
+		cli_say(cli, "pool %s/%s %s", at.node, at.name,
+			cordoned ? "cordoned: nothing new is placed in it"
+				 : "uncordoned");
+	return r;
+}
+
+int pool_cordon_run(struct cli *cli, struct error *err)
+{
+	return pool_cordon(cli, true, err);
+}
+
+int pool_uncordon_run(struct cli *cli, struct error *err)
+{
+	return pool_cordon(cli, false, err);
+}
+
 /* What not every pool tells. */
 static void known_cell(struct table *table, const struct node_pool *pool,
 		       uint64_t bytes)
@@ -72,7 +97,8 @@ static void pool_row(struct table *table, const struct node_pool *pool)
 
 	table_cell(table, "%s/%s", pool->node, pool->name);
 	table_cell(table, "%s", pool->kind);
-	table_cell(table, "%s", pool->state);
+	table_cell(table, "%s%s", pool->state,
+		   pool->cordoned ? ", cordoned" : "");
 	table_cell(table, "%llu", (unsigned long long)pool->extents);
 	table_cell(table, "%s", size_format(text, pool->capacity));
 	table_cell(table, "%s", size_format(text, pool->nominal));

@@ -52,6 +52,8 @@ struct json_object *json_pool(const struct node_pool *pool)
 	json_put_text(object, "name", pool->name);
 	json_put_text(object, "kind", pool->kind);
 	json_put_text(object, "path", pool->path);
+	if (pool->cordoned)
+		json_put_flag(object, "cordoned", true);
 	json_put_text(object, "id", pool->id);
 	json_put_text(object, "state", pool->state);
 	json_put_text(object, "message", pool->message);
@@ -85,6 +87,7 @@ struct json_object *json_node(const struct node_state *node)
 	put_labels(object, &node->record.labels);
 	json_put_flag(object, "reachable", node->reachable);
 	json_put_flag(object, "lost", node->lost);
+	json_put_flag(object, "cordoned", node->record.cordoned);
 	if (node->last_seen_s >= 0)
 		json_put_number(object, "lastSeenSeconds",
 				(uint64_t)node->last_seen_s);

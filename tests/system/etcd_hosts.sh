@@ -60,4 +60,31 @@ test_one_of_three_hosts_makes_a_volume_of_one_name() {
 	on 3 trib volume show same | grep -q Ready
 }
 
+test_nothing_new_is_placed_on_a_cordoned_node() {
+	at_exit on 1 trib volume delete c --quiet
+	at_exit on 1 trib node uncordon host1 --quiet
+	at_exit on 1 trib pool uncordon host2/main --quiet
+	on 2 trib node cordon host1 | grep -qx 'node host1 cordoned: nothing new is placed on it'
+	on 3 trib pool cordon host2/main --quiet
+	fails 3 "no pool 'none'" on 3 trib pool cordon host2/none
+	fails 3 "host9" on 3 trib node cordon host9
+	on 1 trib node list | grep -q '^host1 .*ready, cordoned'
+	on 1 trib node show host2 | grep -q '^pool  *main: online, cordoned'
+	on 1 trib pool list | grep -c 'online, cordoned' | grep -qx 2
+	on 1 trib pool list host2 --json | jq -e '.[0].cordoned'
+	on 1 trib volume create c --size 128MiB --quiet
+	on 1 trib volume show c --json | jq -e '[.splits[].node] == ["host3"]'
+	fails 5 "2 cordoned" on 1 trib volume create d --size 1GiB
+	# A new registration by hand leaves the cordon.
+	on 1 trib node list --json | jq -r '.[0] | .control, .data' >"$TEST_DIR/at"
+	{ read -r control; read -r data; } <"$TEST_DIR/at"
+	on 1 trib node add host1 --control "$control" --data "$data" --quiet
+	on 1 trib node list | grep -q '^host1 .*ready, cordoned'
+	on 1 trib node uncordon host1 --quiet
+	on 1 trib pool uncordon host2/main --quiet
+	! on 1 trib node list | grep -q cordoned || false
+	on 1 trib volume create d --size 1GiB --quiet
+	on 1 trib volume delete d --quiet
+}
+
 run_tests "$@"

@@ -117,11 +117,7 @@ static int record_next(struct keeper *keeper, const struct node_record *old,
 	struct node_report *merged = NULL;
 	int r;
 
-	memcpy(next.uid, old->uid, sizeof(next.uid));
-	memcpy(next.resource_version, old->resource_version,
-	       sizeof(next.resource_version));
-	next.created_s = old->created_s;
-	next.max_volumes = old->max_volumes;
+	node_record_inherit(&next, old);
 	if (next.labels.count == 0)
 		next.labels = old->labels; /* both borrowed here */
 	next.report = old->report;

@@ -142,12 +142,24 @@ static void a_client_is_known_until_it_stops(const char *location)
 	assert_in_range(state->last_seen_s, 0, STORE_BEAT_LOST_S);
 	assert_string_equal(labels_get(&state->record.labels, "zone"), "a");
 	/* A person's change of its record does not lose what it says. */
+	assert_int_equal(volume_node_cordon(ctx, "c1", NULL, true, NULL), 0);
+	assert_int_equal(volume_node_cordon(ctx, "c1", NULL, true, NULL), 0);
+	assert_int_equal(volume_node_cordon(ctx, "c2", NULL, true, NULL),
+			 -ENOENT);
 	labels_done(&state->record.labels);
 	assert_int_equal(volume_node_add(ctx, &state->record, NULL, NULL), 0);
 	is_ready(ctx, NODE_READY_TRUE, NODE_REASON_READY, false);
 	node_states_free(state, 1);
 
 	kept_stop(kept);
+	/* Nor do a keeper's and a person's change lose the cordon. */
+	state = seen(ctx);
+	assert_true(state->record.cordoned);
+	node_states_free(state, 1);
+	assert_int_equal(volume_node_cordon(ctx, "c1", NULL, false, NULL), 0);
+	state = seen(ctx);
+	assert_false(state->record.cordoned);
+	node_states_free(state, 1);
 	is_ready(ctx, NODE_READY_FALSE, NODE_REASON_STOPPED, false);
 	assert_int_equal(volume_node_observe(ctx, NULL), 0);
 	is_ready(ctx, NODE_READY_FALSE, NODE_REASON_STOPPED, false);

@@ -47,14 +47,11 @@ static int node_replace(struct volume_context *ctx, struct node_record *node,
 
 	if (r < 0)
 		return r;
-	memcpy(node->uid, old.uid, sizeof(node->uid));
-	memcpy(node->resource_version, old.resource_version,
-	       sizeof(node->resource_version));
-	node->created_s = old.created_s;
-	node->max_volumes = old.max_volumes;
+	node_record_inherit(node, &old);
 	node->report = old.report;
 	r = node_record_encode(node, &json, err);
 	node->report = NULL;
+	node->cordoned_pools = (struct name_list){0};
 	node_record_done(&old);
 	if (r < 0)
 		return r;
@@ -148,6 +145,87 @@ int volume_node_limit(struct volume_context *ctx, const char *name,
 				 "node '%s' is being changed by others all "
 				 "the time",
 				 name);
+}
+
+/* ---- cordon ---- */
+
+/* A pool that is not there is a typo, unless the node does not answer. */
+static int pool_known(struct volume_context *ctx, const char *name,
+		      const char *pool, struct error *err)
+{
+	auto_free struct node_pool *pools = NULL;
+	struct error why = {0};
+	size_t n = 0;
+	int r = volume_pool_list(ctx, name, &pools, &n, &why);
+
+	if (r < 0 && error_is_open(r))
+		return 0;
+	if (r < 0)
+		return error_set(err, -r, "%s", error_text(&why));
+	for (size_t i = 0; i < n; i++) {
+		if (strcmp(pools[i].name, pool) == 0)
+			return 0;
+	}
+	return error_set(err, ENOENT, "node '%s' has no pool '%s'", name, pool);
+}
+
+static int pool_cordon(struct node_record *node, const char *pool,
+		       bool cordoned, struct error *err)
+{
+	if (!cordoned) {
+		name_list_remove(&node->cordoned_pools, pool);
+		return 0;
+	}
+	if (node->cordoned_pools.count >= NODE_REPORT_POOLS_MAX)
+		return error_set(err, E2BIG,
+				 "node '%s' has %d cordoned pools; cordon the "
+				 "node",
+				 node->name, NODE_REPORT_POOLS_MAX);
+	return name_list_add(&node->cordoned_pools, pool, err);
+}
+
+static int cordon_once(struct volume_context *ctx, const char *name,
+		       const char *pool, bool cordoned, struct error *err)
+{
+	struct node_record node = {0};
+	auto_free char *json = NULL;
+	int r = context_node_load(ctx, name, &node, err);
+
+	if (r < 0)
+		return r;
+	if (pool)
+		r = pool_cordon(&node, pool, cordoned, err);
+	else
+		node.cordoned = cordoned;
+	if (r == 0)
+		r = node_record_encode(&node, &json, err);
+	if (r == 0)
+		r = ctx->store->ops->compare_and_swap(
+			ctx->store, RECORD_KIND_NODE, name,
+			node.resource_version, json, NULL, err);
+	node_record_done(&node);
+	return r;
+}
+
+int volume_node_cordon(struct volume_context *ctx, const char *name,
+		       const char *pool, bool cordoned, struct error *err)
+{
+	int r = name_check("node", name, err);
+
+	if (r == 0 && pool)
+		r = name_check("pool", pool, err);
+	if (r == 0 && pool && cordoned)
+		r = pool_known(ctx, name, pool, err);
+	if (r < 0)
+		return r;
+	for (int i = 0; i < SWAP_TRIES; i++) {
+		r = cordon_once(ctx, name, pool, cordoned, err);
+		if (r != -ESTALE)
+			return r;
+	}
+	return error_set(err, EAGAIN,
+			 "node '%s' is being changed by others all the time",
+			 name);
 }
 
 /* -EBUSY when @record needs the node. */
@@ -366,9 +444,23 @@ int volume_pool_list(struct volume_context *ctx, const char *node,
 		     struct error *err)
 {
 	struct node_client *client = NULL;
-	int r = context_client(ctx, node, &client, err);
+	struct node_record record = {0};
+	struct node_pool *pools = NULL;
+	size_t n = 0;
+	int r = context_node_load(ctx, node, &record, err);
 
-	return r < 0 ? r : node_client_list_pools(client, ret, ret_count, err);
+	if (r == 0)
+		r = context_client(ctx, node, &client, err);
+	if (r == 0)
+		r = node_client_list_pools(client, &pools, &n, err);
+	for (size_t i = 0; r == 0 && i < n; i++)
+		pools[i].cordoned = node_record_cordons(&record, pools[i].name);
+	node_record_done(&record);
+	if (r == 0) {
+		*ret = pools;
+		*ret_count = n;
+	}
+	return r;
 }
 
 int volume_node_known(struct volume_context *ctx, const char *name,

@@ -76,6 +76,13 @@ void node_state_warn(struct node_state *state)
 					state->warning);
 }
 
+static void state_cordon(struct node_state *state)
+{
+	for (size_t i = 0; i < state->n_pools; i++)
+		state->pools[i].cordoned = node_record_cordons(
+			&state->record, state->pools[i].name);
+}
+
 /* Ask a node whose record is known; a problem goes into @state. */
 static void node_ask(struct volume_context *ctx, struct node_state *state,
 		     bool soon)
@@ -94,6 +101,7 @@ static void node_ask(struct volume_context *ctx, struct node_state *state,
 		r = soon ? node_client_get_soon(client, state, &err)
 			 : node_client_get(client, state, &err);
 	state->reachable = r == 0;
+	state_cordon(state);
 	node_state_warn(state);
 	if (r < 0)
 		(void)snprintf(state->problem, sizeof(state->problem), "%s",

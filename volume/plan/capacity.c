@@ -30,6 +30,7 @@ static int pools_collect(struct capacity *capacity, struct error *err)
 					.labels = &state->record.labels,
 					.available = pool->available,
 					.online = node_pool_is_online(pool),
+					.cordoned = pool->cordoned,
 				};
 		}
 	}

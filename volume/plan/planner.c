@@ -103,6 +103,8 @@ static int candidates_find(struct plan *plan, size_t n_pools, struct error *err)
 			plan->n_unwanted++;
 		else if (!plan->pools[i].online)
 			plan->n_offline++;
+		else if (plan->pools[i].cordoned)
+			plan->n_cordoned++;
 		else
 			candidate_add(plan, i);
 	}
@@ -136,6 +138,9 @@ static int no_space(const struct plan *plan, const char *why, struct error *err)
 	if (plan->n_offline)
 		at += (size_t)snprintf(text + at, sizeof(text) - at,
 				       "; %zu offline", plan->n_offline);
+	if (plan->n_cordoned)
+		at += (size_t)snprintf(text + at, sizeof(text) - at,
+				       "; %zu cordoned", plan->n_cordoned);
 	if (plan->n_unwanted)
 		(void)snprintf(text + at, sizeof(text) - at,
 			       "; %zu not allowed by the placement",

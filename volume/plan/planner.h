@@ -40,6 +40,7 @@ struct planner_pool {
 	const struct labels *labels; /* of the node; NULL: none */
 	uint64_t available;          /* bytes, the largest extent it takes */
 	bool online;
+	bool cordoned; /* nothing new is placed there */
 };
 
 struct planner_split {
@@ -99,7 +100,7 @@ struct planner_growth {
  * a new one would be smaller than that. Without spec->share_pools a new split
  * is in a pool of its own. With it, a new split may also be where the old ones
  * have reached spec->max_extent. The old splits stay where they are, whatever
- * @spec says by now.
+ * @spec says by now, and grow in cordoned pools, too.
  *
  * @spec      checked; its capacity is not looked at
  * @splits    at most VOLUME_SPLITS_MAX; each one's pool is among @pools;

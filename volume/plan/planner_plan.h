@@ -29,6 +29,7 @@ struct plan {
 	size_t n_used;    /* the first ones are used */
 	size_t n_offline; /* pools left out, and why */
 	size_t n_unwanted;
+	size_t n_cordoned;
 	size_t n_small;
 	uint64_t free; /* bytes in all candidates */
 };

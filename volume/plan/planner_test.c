@@ -321,6 +321,36 @@ static void the_order_of_the_pools_does_not_matter(void **state)
 	free(two);
 }
 
+static void a_cordoned_pool_gets_nothing_new(void **state)
+{
+	struct planner_pool pools[] = {pool_of("a", 9 * GIB),
+				       pool_of("b", 3 * GIB)};
+	struct volume_spec spec = spec_of(2 * GIB);
+	const struct planner_split old = {.pool = 0, .size = GIB};
+	struct planner_growth growth;
+	struct planner_split *splits;
+	struct error err = {0};
+	size_t n;
+
+	(void)state;
+	pools[0].cordoned = true;
+	assert_int_equal(planner_place(&spec, pools, 2, &splits, &n, NULL), 0);
+	assert_int_equal(n, 1);
+	assert_int_equal(splits[0].pool, 1);
+	free(splits);
+	spec.capacity = 4 * GIB;
+	assert_int_equal(planner_place(&spec, pools, 2, &splits, &n, &err),
+			 -ENOSPC);
+	assert_non_null(strstr(err.msg, "; 1 cordoned"));
+	/* Present extents grow. */
+	assert_int_equal(
+		planner_grow(&spec, &old, 1, pools, 2, 4 * GIB, &growth, NULL),
+		0);
+	assert_int_equal(growth.sizes[0], 4 * GIB);
+	assert_int_equal(growth.n_extra, 0);
+	planner_growth_done(&growth);
+}
+
 static void ten_thousand_nodes_take_milliseconds(void **state)
 {
 	static struct planner_pool pools[10000];
@@ -365,6 +395,7 @@ int main(void)
 		cmocka_unit_test(one_pool_is_cut_only_when_sharing_is_allowed),
 		cmocka_unit_test(every_plan_is_whole_and_the_smallest),
 		cmocka_unit_test(the_order_of_the_pools_does_not_matter),
+		cmocka_unit_test(a_cordoned_pool_gets_nothing_new),
 		cmocka_unit_test(ten_thousand_nodes_take_milliseconds),
 	};
 

@@ -54,10 +54,22 @@ struct node_record {
 	 * 0: no limit.
 	 */
 	unsigned max_volumes;
-	struct node_report *report; /* owned; NULL: it has no keeper */
+	/* Nothing new is placed on it, or in these pools; an operator's word.
+	 */
+	bool cordoned;
+	struct name_list cordoned_pools; /* owned; NODE_REPORT_POOLS_MAX */
+	struct node_report *report;      /* owned; NULL: it has no keeper */
 };
 
 void node_record_done(struct node_record *node);
+/*
+ * Take from @old, the node's record so far, what a new registration leaves as
+ * it was: identity, version, limit and cordons. Lists are borrowed from @old.
+ */
+void node_record_inherit(struct node_record *node,
+			 const struct node_record *old);
+/* Tell whether nothing new may be placed in the node's pool @pool. */
+bool node_record_cordons(const struct node_record *node, const char *pool);
 /* Check a node's record. -EINVAL: the text says what is wrong. */
 int node_record_check(const struct node_record *node, struct error *err);
 /* As volume_record_encode() and volume_record_decode(). */
@@ -92,6 +104,7 @@ struct node_pool {
 	/* NODE_POOL_ONLINE, or why it takes nothing: "failing", "missing"... */
 	char state[16];
 	char message[RECORD_TEXT_SIZE];
+	bool cordoned; /* nothing new is placed there; of the node's record */
 	uint64_t capacity, reserved, allocated, available; /* bytes */
 	uint64_t nominal; /* bytes; sizes of all extents and snapshots */
 	/* Bytes that more than one uses, each once; that only snapshots use. */

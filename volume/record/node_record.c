@@ -6,14 +6,33 @@
 
 #include "volume/record/json_scan.h"
 #include "volume/record/node.h"
+#include "volume/record/record_json.h"
 
 #define NODE_TEXT_MAX (64u << 10) /* bytes of JSON */
 
 void node_record_done(struct node_record *node)
 {
 	labels_done(&node->labels);
+	name_list_done(&node->cordoned_pools);
 	node_report_free(node->report);
 	node->report = NULL;
+}
+
+void node_record_inherit(struct node_record *node,
+			 const struct node_record *old)
+{
+	memcpy(node->uid, old->uid, sizeof(node->uid));
+	memcpy(node->resource_version, old->resource_version,
+	       sizeof(node->resource_version));
+	node->created_s = old->created_s;
+	node->max_volumes = old->max_volumes;
+	node->cordoned = old->cordoned;
+	node->cordoned_pools = old->cordoned_pools;
+}
+
+bool node_record_cordons(const struct node_record *node, const char *pool)
+{
+	return node->cordoned || name_list_has(&node->cordoned_pools, pool);
 }
 
 void node_extent_done(struct node_extent *extent)
@@ -144,6 +163,11 @@ int node_record_encode(const struct node_record *node, char **ret_json,
 		json_add(spec, "tls", encode_tls(node));
 	if (node->max_volumes)
 		json_add_number(spec, "maxVolumes", node->max_volumes);
+	if (node->cordoned)
+		json_add(spec, "cordoned", json_object_new_boolean(true));
+	if (node->cordoned_pools.count > 0)
+		json_add(spec, "cordonedPools",
+			 record_json_names(&node->cordoned_pools));
 	json_add(object, "spec", spec);
 	if (node->report)
 		json_add(object, "status", node_report_to_json(node->report));
@@ -196,6 +220,9 @@ static void scan_node(struct json_scan *scan, struct json_object *object,
 	scan_initiators(scan, spec, node);
 	node->max_volumes = (unsigned)json_scan_number(
 		scan, spec, "maxVolumes", 0, NODE_VOLUMES_MAX, false);
+	node->cordoned = json_scan_flag(scan, spec, "cordoned");
+	record_scan_names(scan, spec, "cordonedPools", NODE_REPORT_POOLS_MAX,
+			  &node->cordoned_pools);
 	tls = json_scan_object(scan, spec, "tls", false);
 	json_scan_at(scan, "spec.tls");
 	json_scan_text(scan, tls, "caFile", node->tls_ca_file,

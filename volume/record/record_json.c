@@ -34,7 +34,7 @@ struct json_object *record_json_metadata(const char *name, const char *uid,
 	return object;
 }
 
-static struct json_object *encode_names(const struct name_list *list)
+struct json_object *record_json_names(const struct name_list *list)
 {
 	struct json_object *array = json_object_new_array();
 
@@ -85,12 +85,12 @@ struct json_object *record_json_spec(const struct volume_spec *spec)
 	json_add_text(placement, "strategy", spec->placement);
 	json_add_text(placement, "localNode", spec->local_node);
 	if (spec->nodes.count > 0)
-		json_add(placement, "nodes", encode_names(&spec->nodes));
+		json_add(placement, "nodes", record_json_names(&spec->nodes));
 	if (spec->exclude.count > 0)
 		json_add(placement, "excludeNodes",
-			 encode_names(&spec->exclude));
+			 record_json_names(&spec->exclude));
 	if (spec->pools.count > 0)
-		json_add(placement, "pools", encode_names(&spec->pools));
+		json_add(placement, "pools", record_json_names(&spec->pools));
 	if (spec->node_labels.count > 0)
 		json_add(placement, "nodeLabels",
 			 json_from_labels(&spec->node_labels));
@@ -161,11 +161,10 @@ void record_scan_metadata(struct json_scan *scan, struct json_object *in,
 	scan->path[0] = '\0';
 }
 
-static void scan_names(struct json_scan *scan, struct json_object *in,
-		       const char *key, struct name_list *ret)
+void record_scan_names(struct json_scan *scan, struct json_object *in,
+		       const char *key, size_t max, struct name_list *ret)
 {
-	struct json_object *array = json_scan_array(scan, in, key,
-						    VOLUME_NODES_MAX, false);
+	struct json_object *array = json_scan_array(scan, in, key, max, false);
 	size_t n = array ? json_object_array_length(array) : 0;
 	struct error err = {0};
 
@@ -207,6 +206,12 @@ static void scan_limits(struct json_scan *scan, struct json_object *object,
 		scan, object, "bytesPerSecond", 0, VOLUME_LIMIT_MAX, false);
 }
 
+static void scan_placement(struct json_scan *scan, struct json_object *in,
+			   const char *key, struct name_list *ret)
+{
+	record_scan_names(scan, in, key, VOLUME_NODES_MAX, ret);
+}
+
 void record_scan_spec(struct json_scan *scan, struct json_object *object,
 		      struct volume_spec *spec)
 {
@@ -245,9 +250,9 @@ void record_scan_spec(struct json_scan *scan, struct json_object *object,
 		       sizeof(spec->placement), false);
 	json_scan_text(scan, placement, "localNode", spec->local_node,
 		       sizeof(spec->local_node), false);
-	scan_names(scan, placement, "nodes", &spec->nodes);
-	scan_names(scan, placement, "excludeNodes", &spec->exclude);
-	scan_names(scan, placement, "pools", &spec->pools);
+	scan_placement(scan, placement, "nodes", &spec->nodes);
+	scan_placement(scan, placement, "excludeNodes", &spec->exclude);
+	scan_placement(scan, placement, "pools", &spec->pools);
 	json_scan_labels(scan, placement, "nodeLabels", &spec->node_labels);
 	scan_source(scan, source, &spec->source);
 	scan_limits(scan, limits, &spec->limits);

@@ -35,6 +35,7 @@ struct json_object *record_json_metadata(const char *name, const char *uid,
 					 int64_t created_s,
 					 const struct labels *labels);
 struct json_object *record_json_spec(const struct volume_spec *spec);
+struct json_object *record_json_names(const struct name_list *list);
 struct json_object *record_json_conditions(
 	const struct volume_condition *conditions, size_t n);
 
@@ -46,6 +47,9 @@ void record_scan_spec(struct json_scan *scan, struct json_object *object,
 /* Member "conditions" of @status. */
 void record_scan_conditions(struct json_scan *scan, struct json_object *status,
 			    struct volume_condition **ret, size_t *ret_count);
+/* At most @max of them. */
+void record_scan_names(struct json_scan *scan, struct json_object *in,
+		       const char *key, size_t max, struct name_list *ret);
 /* A name by name_check(); RECORD_NAME_SIZE bytes. */
 void record_scan_name(struct json_scan *scan, struct json_object *in,
 		      const char *key, char *ret);

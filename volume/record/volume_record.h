@@ -58,6 +58,7 @@ struct name_list {
 };
 
 int name_list_add(struct name_list *list, const char *name, struct error *err);
+void name_list_remove(struct name_list *list, const char *name);
 bool name_list_has(const struct name_list *list, const char *name);
 void name_list_done(struct name_list *list);
 

@@ -663,6 +663,9 @@ static void a_node_survives_the_round_trip(void **state)
 	strcpy(node.tls_cert_file, "/cert");
 	strcpy(node.tls_key_file, "/key");
 	assert_int_equal(labels_set(&node.labels, "zone", "east", NULL), 0);
+	assert_int_equal(name_list_add(&node.cordoned_pools, "p", NULL), 0);
+	assert_int_equal(name_list_add(&node.cordoned_pools, "q", NULL), 0);
+	name_list_remove(&node.cordoned_pools, "p");
 	assert_int_equal(node_record_encode(&node, &json, NULL), 0);
 	assert_int_equal(node_record_decode(json, strlen(json), &copy, &err),
 			 0);
@@ -670,6 +673,10 @@ static void a_node_survives_the_round_trip(void **state)
 	assert_string_equal(copy.initiators[0], "10.0.0.7");
 	assert_string_equal(copy.tls_key_file, "/key");
 	assert_string_equal(labels_get(&copy.labels, "zone"), "east");
+	assert_false(node_record_cordons(&copy, "p"));
+	assert_true(node_record_cordons(&copy, "q"));
+	copy.cordoned = true;
+	assert_true(node_record_cordons(&copy, "p"));
 	node_record_done(&node);
 	node_record_done(&copy);
 }

@@ -30,6 +30,18 @@ int name_list_add(struct name_list *list, const char *name, struct error *err)
 	return 0;
 }
 
+void name_list_remove(struct name_list *list, const char *name)
+{
+	for (size_t i = 0; i < list->count; i++) {
+		if (strcmp(list->items[i], name) != 0)
+			continue;
+		list->count--;
+		memmove(&list->items[i], &list->items[i + 1],
+			(list->count - i) * sizeof(*list->items));
+		return;
+	}
+}
+
 bool name_list_has(const struct name_list *list, const char *name)
 {
 	for (size_t i = 0; i < list->count; i++) {

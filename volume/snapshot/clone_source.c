@@ -220,6 +220,11 @@ static int place_one(struct plan *plan, const struct snapshot_split *split,
 				 "pool '%s' of node '%s', which has split %u "
 				 "of the source, is not there",
 				 split->pool, split->node, split->index);
+	if (pool->cordoned)
+		return error_set(err, ENOSPC,
+				 "split %u of the source is in pool '%s' of "
+				 "node '%s', which is cordoned",
+				 split->index, split->pool, split->node);
 	if (!is_allowed(&plan->op->record->spec, pool))
 		return error_set(err, ENOSPC,
 				 "split %u of the source is in pool '%s' of "

@@ -460,6 +460,32 @@ static void *thread_increment(void *store)
 	return (void *)(intptr_t)child_increment(store);
 }
 
+static void a_node_keeps_its_cordons(struct store *store)
+{
+	struct node_record node = {.name = "cordoned", .cordoned = true};
+	struct node_record seen = {0};
+	struct store_object object;
+	char *json = NULL;
+
+	assert_int_equal(name_list_add(&node.cordoned_pools, "p", NULL), 0);
+	assert_int_equal(node_record_encode(&node, &json, NULL), 0);
+	assert_int_equal(
+		store->ops->create(store, OTHER, node.name, json, NULL, NULL),
+		0);
+	free(json);
+	node_record_done(&node);
+	assert_int_equal(
+		store->ops->get(store, OTHER, "cordoned", &object, NULL), 0);
+	assert_int_equal(
+		node_record_decode(object.json, object.length, &seen, NULL), 0);
+	assert_true(seen.cordoned);
+	assert_true(name_list_has(&seen.cordoned_pools, "p"));
+	node_record_done(&seen);
+	store_object_done(&object);
+	assert_int_equal(
+		store->ops->remove(store, OTHER, "cordoned", NULL, NULL), 0);
+}
+
 static void writers_in_several_threads_lose_nothing(struct store *store)
 {
 	pthread_t threads[PROCESSES];
@@ -488,6 +514,7 @@ void store_conformance(const char *location)
 	a_removed_object_does_not_come_back(store);
 	a_list_is_in_order_and_of_one_kind(store);
 	nodes_beat_until_they_end_it(store);
+	a_node_keeps_its_cordons(store);
 	writers_in_several_threads_lose_nothing(store);
 	store_close(store);
 	what_is_kept_is_there_after_reopening(location);
