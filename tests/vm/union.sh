@@ -78,10 +78,12 @@ new_names_go_elsewhere() {
 	same "$(cat "$D/b/new" "$D/b/both/new" | paste -sd ' ')" "new new"
 }
 
-# Its file system has given up: it is mounted again once the device works.
+# The union has let go of the branch, and its file system is mounted anew. Unmounted
+# first: one that has not given up works as soon as its device does, and the union
+# would use it again before this shell can unmount it.
 comes_back() {
-	turn linear
 	unmount "$D/a" # once what was being served is over
+	turn linear
 	mount -o noatime /dev/mapper/dies "$D/a"
 	eventually 90 is_state ok
 }
