@@ -5,7 +5,7 @@ BLOCKD_STORE := blockd/pool/record_text.c blockd/pool/extent_record.c blockd/poo
   blockd/dir/pool_dir_ranges.c blockd/dir/pool_dir_sharing.c blockd/pool/copies_record.c blockd/dir/file_map.c \
   blockd/dir/pool_dir_load.c blockd/extent/extent.c blockd/copy/extent_create.c blockd/copy/extent_delete.c \
   blockd/copy/extent_cut.c blockd/copy/extent_cut_found.c blockd/copy/cut_intent.c blockd/copy/extent_content.c \
-  blockd/copy/copy_job.c blockd/copy/copy_guard.c blockd/copy/quiesce.c blockd/local/freeze.c blockd/extent/gate.c blockd/extent/extent_dev.c \
+  blockd/copy/copy_job.c blockd/copy/copy_guard.c blockd/copy/pull_job.c blockd/copy/quiesce.c blockd/local/freeze.c blockd/extent/gate.c blockd/extent/extent_dev.c \
   blockd/extent/limit.c blockd/node/node.c blockd/extent/node_tables.c blockd/node/node_care.c blockd/node/node_open.c \
   blockd/node/node_add.c blockd/extent/node_space.c blockd/raw/store/raw_format.c blockd/raw/store/raw_batch.c blockd/raw/store/raw_map.c blockd/raw/store/raw_map_ask.c \
   blockd/raw/store/raw_alloc.c blockd/raw/store/raw_bitmap.c blockd/raw/store/raw_state.c blockd/raw/store/raw_state_load.c \

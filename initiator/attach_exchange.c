@@ -8,10 +8,10 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/nbd/nbd_connect.h"
 #include "initiator/attach_parts.h"
 #include "initiator/device/loopdev.h"
 #include "initiator/device/top_device.h"
-#include "initiator/nbd/nbd_connect.h"
 
 #define CONNECT_TIMEOUT_MS 10000
 

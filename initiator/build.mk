@@ -1,5 +1,5 @@
 $(eval $(call library,nbdclient,\
-  initiator/device/parts.c initiator/device/ublk_device.c initiator/nbd/nbd_client.c initiator/nbd/nbd_connect.c,,base))
+  initiator/device/parts.c initiator/device/ublk_device.c,,base))
 
 $(eval $(call library,initiator,\
   initiator/attach_exchange.c initiator/attach_parts.c initiator/attach_request.c initiator/device/device.c initiator/initiator.c initiator/attach_top.c initiator/iscsi/iscsi_record.c \
@@ -15,7 +15,6 @@ $(eval $(call program,trib-nbd,\
   initiator/nbd/nbd_ublk.c,nbdclient base,fuse3))
 
 $(eval $(call test_helper,initiator/initiator_call_main,initiator base,))
-$(eval $(call unit_test,initiator/nbd/nbd_client_test,nbdclient base))
 $(eval $(call unit_test,initiator/iscsi/iscsi_record_test,initiator base))
 $(eval $(call unit_test,initiator/iscsi/iscsi_sysfs_test,initiator base))
 $(eval $(call unit_test,initiator/device/parts_test,nbdclient base))
@@ -23,9 +22,6 @@ $(eval $(call unit_test,initiator/device/record_test,initiator base))
 $(eval $(call unit_test,initiator/device/top_device_test,initiator base,\
   base/testkit/mapper_stand.c))
 $(eval $(call unit_test,initiator/transport/transport_test,initiator base))
-$(eval $(call fuzzer,initiator/nbd/nbd_client_fuzz,\
-  initiator/nbd/nbd_client.c base/clock.c base/wire/cursor.c base/error.c base/file.c \
-  base/log.c))
 $(eval $(call fuzzer,initiator/device/record_fuzz,\
   initiator/device/record.c base/clock.c base/error.c base/file.c base/uuid_name.c \
   base/log.c))

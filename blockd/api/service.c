@@ -349,6 +349,8 @@ const struct rpc_method service_methods[] = {
 	       service_release_writes),
 	METHOD("CreateSnapshots", create_snapshots_request,
 	       create_snapshots_reply, service_create_snapshots),
+	METHOD("PullExtent", pull_extent_request, pull_extent_reply,
+	       service_pull_extent),
 	METHOD("RevertExtent", revert_extent_request, extent,
 	       service_revert_extent),
 	METHOD("SetLimits", set_limits_request, extent, service_set_limits),

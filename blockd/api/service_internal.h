@@ -47,6 +47,8 @@ int service_release_writes(struct rpc_call *call, const ProtobufCMessage *in,
 			   ProtobufCMessage *out, struct error *err);
 int service_create_snapshots(struct rpc_call *call, const ProtobufCMessage *in,
 			     ProtobufCMessage *out, struct error *err);
+int service_pull_extent(struct rpc_call *call, const ProtobufCMessage *in,
+			ProtobufCMessage *out, struct error *err);
 int service_revert_extent(struct rpc_call *call, const ProtobufCMessage *in,
 			  ProtobufCMessage *out, struct error *err);
 int service_set_limits(struct rpc_call *call, const ProtobufCMessage *in,

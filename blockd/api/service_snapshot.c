@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "blockd/api/service_internal.h"
 #include "blockd/copy/extent_cut.h"
+#include "blockd/copy/pull_job.h"
 #include "blockd/copy/quiesce.h"
 
 #define RANGES_MAX 4096 /* in one message; proto/blockd.proto */
@@ -135,6 +136,41 @@ int service_create_snapshots(struct rpc_call *call, const ProtobufCMessage *in,
 	return r < 0 ? r
 		     : cut(call, request, c,
 			   (Tributary__V1__CreateSnapshotsReply *)out, err);
+}
+
+int service_pull_extent(struct rpc_call *call, const ProtobufCMessage *in,
+			ProtobufCMessage *out, struct error *err)
+{
+	const Tributary__V1__PullExtentRequest *request =
+		(const Tributary__V1__PullExtentRequest *)in;
+	Tributary__V1__PullExtentReply *reply =
+		(Tributary__V1__PullExtentReply *)out;
+	const struct service *service = rpc_context(call);
+	struct extent_range *ranges = rpc_alloc(call, (request->n_ranges + 1) *
+							      sizeof(*ranges));
+	const struct pull_request wanted = {
+		.id = request->id,
+		.address = request->address,
+		.export = request->export,
+		.ranges = ranges,
+		.n_ranges = request->n_ranges,
+	};
+	auto_extent struct extent *extent = NULL;
+	struct pull_answer answer;
+	int r = extent_find(service->node, request->name, &extent, err);
+
+	for (size_t i = 0; i < request->n_ranges; i++)
+		ranges[i] = (struct extent_range){
+			.offset = request->ranges[i]->offset,
+			.length = request->ranges[i]->length,
+		};
+	if (r == 0)
+		r = pull_job_run(extent, &wanted, &answer, err);
+	if (r < 0)
+		return service_failed(service, "", request->name, r, err);
+	reply->runs = answer.runs;
+	reply->position = answer.position;
+	return 0;
 }
 
 int service_revert_extent(struct rpc_call *call, const ProtobufCMessage *in,

@@ -4,6 +4,7 @@
 
 #include "blockd/copy/copy_job.h"
 #include "blockd/copy/cut_intent.h"
+#include "blockd/copy/pull_job.h"
 #include "blockd/extent/extent_internal.h"
 
 static int check_deletable(const struct extent *extent, const char *id,
@@ -46,6 +47,8 @@ static int delete_locked(struct extent *extent, const char *id,
 	struct pool *pool = extent->pool->pool;
 	int r = check_deletable(extent, id, err);
 
+	if (r == 0)
+		pull_job_stop(extent);
 	if (r == 0)
 		r = extent_check_not_copied(extent, "it is deleted", err);
 	if (r == 0 && users->check_idle)

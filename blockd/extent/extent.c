@@ -39,6 +39,7 @@ void extent_unref(struct extent *extent)
 		return;
 	extent_record_done(&extent->record);
 	free(extent->damage);
+	free(extent->pulled);
 	gate_done(&extent->gate);
 	(void)pthread_mutex_destroy(&extent->op); /* nobody has it */
 	free(extent);
@@ -233,10 +234,20 @@ int extent_check_id(const struct extent *extent, const char *id,
 int extent_check_not_copied(const struct extent *extent, const char *before,
 			    struct error *err)
 {
+	bool pulls;
+
 	if (atomic_load(&extent->copied_from))
 		return error_set(err, EBUSY,
 				 "extent '%s' is being copied: wait for the "
 				 "copy, or delete it, before %s",
+				 extent->record.name, before);
+	pthread_mutex_lock(&extent->node->tables);
+	pulls = extent->pulling;
+	pthread_mutex_unlock(&extent->node->tables);
+	if (pulls)
+		return error_set(err, EBUSY,
+				 "extent '%s' is pulling its content: wait for "
+				 "that, or delete it, before %s",
 				 extent->record.name, before);
 	return 0;
 }

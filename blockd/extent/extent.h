@@ -27,6 +27,8 @@
 #include "blockd/pool/pool.h"
 
 struct copy_job;
+struct pull_end;
+struct pull_job;
 struct node;
 struct node_pool;
 
@@ -44,6 +46,8 @@ struct extent {
 	struct gate gate;         /* before all its open devices */
 	atomic_uint copied_from;  /* copies that read it; raised under op */
 	struct copy_job *copying; /* its content is; guarded by node.tables */
+	struct pull_job *pulling; /* into it; guarded by node.tables */
+	struct pull_end *pulled;  /* owned; how the last ended; the same */
 	LIST_ENTRY(extent) in_bucket; /* guarded by node.tables */
 };
 
@@ -140,8 +144,8 @@ int extent_begin(struct extent *extent, struct error *err);
 void extent_end(struct extent *extent);
 
 /*
- * -EBUSY while a copy is made of it, byte by byte; @before as in struct
- * extent_users. Between begin and end.
+ * -EBUSY while a copy is made of it, byte by byte, or it pulls; @before as in
+ * struct extent_users. Between begin and end.
  */
 int extent_check_not_copied(const struct extent *extent, const char *before,
 			    struct error *err);

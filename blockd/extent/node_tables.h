@@ -108,7 +108,8 @@ struct node {
 	_Atomic(struct node_watch *) watch;
 	/* Copies byte by byte that are under way; guarded by tables. */
 	LIST_HEAD(copy_job_list, copy_job) copying;
-	pthread_cond_t copied; /* one is over; with tables */
+	LIST_HEAD(pull_job_list, pull_job) pulling; /* the same */
+	pthread_cond_t copied; /* a copy or pull is over; with tables */
 };
 
 /* ---- looking things up ---- */

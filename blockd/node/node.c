@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "blockd/copy/copy_job.h"
 #include "blockd/copy/cut_intent.h"
+#include "blockd/copy/pull_job.h"
 #include "blockd/copy/quiesce.h"
 #include "blockd/node/node_internal.h"
 #include "blockd/node/node_watch.h"
@@ -55,6 +56,7 @@ int node_new(const struct node_options *options, struct node **ret,
 	(void)pthread_mutex_init(&node->tables, NULL);
 	(void)pthread_cond_init(&node->copied, NULL);
 	LIST_INIT(&node->copying);
+	LIST_INIT(&node->pulling);
 	node->state_fd = node->lock_fd = -1;
 	node->floor = options->floor;
 	node->look_again = node_look_again;
@@ -83,6 +85,7 @@ void node_free(struct node *node)
 		return;
 	quiesces_free(node->quiesces);
 	copy_job_stop_all(node);
+	pull_job_stop_all(node);
 	for (size_t i = 0; i < NODE_BUCKETS; i++)
 		while ((extent = LIST_FIRST(&node->buckets[i])))
 			node_remove_extent(node, extent);

@@ -7,7 +7,7 @@
 #define INITIATOR_NBD_CONNECTOR_H
 
 #include "base/error.h"
-#include "initiator/nbd/nbd_connect.h"
+#include "base/nbd/nbd_connect.h"
 
 struct nbd_connector;
 

@@ -28,8 +28,8 @@
 #include <sys/queue.h>
 
 #include "base/error.h"
-#include "initiator/nbd/nbd_client.h"
-#include "initiator/nbd/nbd_connect.h"
+#include "base/nbd/nbd_client.h"
+#include "base/nbd/nbd_connect.h"
 
 #define NBD_LINK_REQUESTS 1024                 /* in flight at most */
 #define NBD_LINK_DATA_MAX (UINT32_C(1) << 20)  /* bytes of one read or write */

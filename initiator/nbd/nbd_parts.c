@@ -9,6 +9,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "initiator/device/device.h"
 
 #define GROW_TIMEOUT_MS 10000               /* for the servers of new parts */
 #define DATA_ALL        (UINT32_C(8) << 20) /* bytes of receive buffers, about */
@@ -488,7 +489,7 @@ static int place_connect(struct nbd_parts *p,
 	if (r < 0)
 		return r;
 	r = nbd_export_check(ret, part->size ? part->size : ret->size,
-			     options->read_only, err);
+			     DEVICE_BLOCK_SIZE, options->read_only, err);
 	if (r == 0)
 		r = parts_keep_incarnation(
 			&p->list->items[index],

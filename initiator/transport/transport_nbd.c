@@ -15,8 +15,9 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/nbd/nbd_connect.h"
 #include "base/process.h"
-#include "initiator/nbd/nbd_connect.h"
+#include "initiator/device/device.h"
 #include "initiator/nbd/nbd_netlink.h"
 #include "initiator/transport/transport.h"
 
@@ -174,8 +175,8 @@ static int nbd_attach(struct attachment *a, struct error *err)
 	int status = sockets_open(r, &s, err);
 
 	if (!status)
-		status = nbd_export_check(&s.export, r->size, r->read_only,
-					  err);
+		status = nbd_export_check(&s.export, r->size, DEVICE_BLOCK_SIZE,
+					  r->read_only, err);
 	if (status < 0)
 		return status;
 	if (a->takes_place && !same_incarnation(r, &s))

@@ -439,4 +439,82 @@ test_a_clone_and_a_revert_killed_at_any_step_are_done_or_not() {
 	killed_at_each_step 4 RevertExtent name=x snapshot=s
 }
 
+# pull EXTENT EXPORT [OFFSET:LENGTH...]: of our own server
+pull() {
+	local one argv=()
+	for one in "${@:3}"; do
+		argv+=("ranges=offset:${one%:*},length:${one#*:}")
+	done
+	call PullExtent name="$1" address="unix:$D/run/nbd" export="$2" "${argv[@]}"
+}
+pulled() { [ "$(pull "$1" "$2" | field runs)" = False ]; }
+position_is_past() { [ "$(pull "$1" "$2" | field position)" -gt "$3" ]; }
+
+test_an_extent_pulls_the_content_of_a_snapshot_in_another_pool() {
+	reflink_place pull
+	start_blockd
+	mkdir "$D/b"
+	call CreatePool name=b path="$D/b" >/dev/null
+	call CreateExtent pool=a name=x size=$((112 * MIB)) >/dev/null
+	call SetExport name=x initiators=unix >/dev/null
+	io x -c "write -P 1 0 80M" -c "write -P 2 100M 1M" -c flush
+	cut "$(uuid)" x:s >/dev/null
+	call SetExport name=s initiators=unix read_only=true >/dev/null
+	call CreateExtent pool=b name=y size=$((200 * MIB)) >/dev/null
+	# What can't be is refused, and nothing begins.
+	fails 1 'no extent' pull z s 0:4096
+	fails 1 'not in order' pull y s 8192:4096 0:4096
+	fails 1 'not in blocks' pull y s 0:100
+	fails 1 'in the extent' pull y s $((200 * MIB)):4096
+	fails 1 'is a snapshot' pull s x 0:4096
+	same "$(pull y s | field position)" 0
+	pull y nothing 0:4096 >/dev/null
+	eventually 60 fails 1 "export 'nothing'" pull y nothing
+	same "$(pull y nothing | field runs)" False # told once
+	# A range past the source, in the larger extent.
+	pull y s $((112 * MIB)):$MIB >/dev/null
+	eventually 60 fails 1 'a range ends at' pull y s
+
+	# A slow source. Meanwhile nobody else writes, and a kill ends it.
+	call SetLimits name=s limits=bytes_per_second:$((32 * MIB)) >/dev/null
+	same "$(pull y s 0:$((80 * MIB)) $((100 * MIB)):$MIB | field runs)" True
+	fails 1 'is pulling' call SetExport name=y initiators=unix
+	eventually 60 position_is_past y s 0
+	at=$(pull y s | field position)
+	stop_blockd KILL
+	start_blockd
+	same "$(pull y s | field position)" 0
+	same "$(pull y s | field runs)" False
+	call SetLimits name=s >/dev/null
+	pull y s "$at:$((80 * MIB - at))" $((100 * MIB)):$MIB >/dev/null
+	eventually 60 pulled y s
+	same "$(pull y s | field position)" $((101 * MIB))
+	same "$(extent_field y blank)" False
+	cmp "$D/a/extents/s.data" "$D/b/extents/y.data" -n $((112 * MIB)) ||
+		fail "not the same content"
+	# Holes stay holes.
+	[ "$(extent_field y allocated)" -lt $((90 * MIB)) ]
+	# From now on, y is an extent as any other.
+	call SetExport name=y initiators=unix >/dev/null
+	fails 1 'exported to a writer' pull y s 0:4096
+	call RemoveExport name=y >/dev/null
+
+	# A delete, or another export, ends a pull.
+	call SetLimits name=s limits=bytes_per_second:$MIB >/dev/null
+	pull y s 0:$((80 * MIB)) >/dev/null
+	pull y x 0:$MIB >/dev/null
+	same "$(pull y s | field position)" 0
+	eventually 60 pulled y x
+	pull y s 0:$((80 * MIB)) >/dev/null
+	remove y
+	fails 1 'no extent' call GetExtent name=y
+	call CreateExtent pool=b name=y size=$((200 * MIB)) >/dev/null
+	pull y s 0:$((80 * MIB)) >/dev/null
+	# A stop does not wait for it, and its source may go once it is over.
+	stop_blockd TERM
+	start_blockd
+	call RemoveExport name=s >/dev/null
+	remove y s x
+}
+
 run_tests "$@"

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sockets to an NBD server, through the handshake. Blocks, within a limit. */
-#ifndef INITIATOR_NBD_CONNECT_H
-#define INITIATOR_NBD_CONNECT_H
+#ifndef BASE_NBD_CONNECT_H
+#define BASE_NBD_CONNECT_H
 
 #include <sys/socket.h>
 
 #include "base/error.h"
-#include "initiator/nbd/nbd_client.h"
+#include "base/nbd/nbd_client.h"
 
 #define NBD_ADDRESSES_MAX    8   /* of one name; more are not tried */
 #define NBD_ADDRESS_TEXT_MAX 256 /* bytes with NUL */

@@ -5,7 +5,7 @@
  * bounded number of steps. It must never be done without an export that makes
  * sense.
  */
-#include "initiator/nbd/nbd_client.h"
+#include "base/nbd/nbd_client.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -27,7 +27,7 @@ static void check_export(const struct nbd_export *e)
 	require(e->max_payload >= e->min_block);
 	require(memchr(e->description, 0, sizeof(e->description)) != NULL);
 	require(e->has_description == (e->description[0] != 0));
-	(void)nbd_export_check(e, e->size, false, NULL);
+	(void)nbd_export_check(e, e->size, 4096, false, NULL);
 	require(!nbd_export_may_resume(e, e, false, NULL));
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "initiator/nbd/nbd_client.h"
+#include "base/nbd/nbd_client.h"
 
 #include <errno.h>
 #include <setjmp.h>
@@ -409,20 +409,22 @@ static void checks_that_a_device_can_be_made(void **state)
 	struct nbd_export e = an_export(NULL);
 
 	(void)state;
-	assert_int_equal(nbd_export_check(&e, e.size, false, NULL), 0);
-	assert_int_equal(nbd_export_check(&e, e.size + 4096, false, NULL),
+	assert_int_equal(nbd_export_check(&e, e.size, 4096, false, NULL), 0);
+	assert_int_equal(nbd_export_check(&e, e.size + 4096, 4096, false, NULL),
 			 -EINVAL);
 	e.min_block = 8192;
-	assert_int_equal(nbd_export_check(&e, e.size, false, NULL), -EINVAL);
+	assert_int_equal(nbd_export_check(&e, e.size, 4096, false, NULL),
+			 -EINVAL);
 	e = an_export(NULL);
 	e.flags |= NBD_TRANSMIT_READ_ONLY;
-	assert_int_equal(nbd_export_check(&e, e.size, false, NULL), -EROFS);
-	assert_int_equal(nbd_export_check(&e, e.size, true, NULL), 0);
+	assert_int_equal(nbd_export_check(&e, e.size, 4096, false, NULL),
+			 -EROFS);
+	assert_int_equal(nbd_export_check(&e, e.size, 4096, true, NULL), 0);
 	e = an_export(NULL);
 	e.flags = NBD_TRANSMIT_HAS_FLAGS;
-	assert_int_equal(nbd_export_check(&e, e.size, false, NULL),
+	assert_int_equal(nbd_export_check(&e, e.size, 4096, false, NULL),
 			 -EOPNOTSUPP);
-	assert_int_equal(nbd_export_check(&e, e.size, true, NULL), 0);
+	assert_int_equal(nbd_export_check(&e, e.size, 4096, true, NULL), 0);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)

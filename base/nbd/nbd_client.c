@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "initiator/nbd/nbd_client.h"
+#include "base/nbd/nbd_client.h"
 
 #include <errno.h>
 #include <string.h>
 
 #include "base/log.h"
 #include "base/wire/cursor.h"
-#include "initiator/device/device.h"
 
 #define QUOTE_SIZE 256 /* bytes of a server's text in an error */
 
@@ -356,19 +355,19 @@ int nbd_export_may_resume(const struct nbd_export *first,
 }
 
 int nbd_export_check(const struct nbd_export *export, uint64_t size,
-		     bool read_only, struct error *err)
+		     uint32_t block_size, bool read_only, struct error *err)
 {
 	if (export->size != size)
 		return error_set(err, EINVAL,
 				 "the export has %llu bytes, not %llu",
 				 (unsigned long long)export->size,
 				 (unsigned long long)size);
-	if (export->min_block > DEVICE_BLOCK_SIZE ||
-	    export->max_payload < DEVICE_BLOCK_SIZE)
+	if (export->min_block > block_size || export->max_payload < block_size)
 		return error_set(err, EINVAL,
-				 "the server cannot transfer blocks of %d "
+				 "the server cannot transfer blocks of %u "
 				 "bytes (smallest %u, largest %u)",
-				 DEVICE_BLOCK_SIZE, (unsigned)export->min_block,
+				 (unsigned)block_size,
+				 (unsigned)export->min_block,
 				 (unsigned)export->max_payload);
 	if (read_only)
 		return 0;

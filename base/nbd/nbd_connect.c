@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "initiator/nbd/nbd_connect.h"
+#include "base/nbd/nbd_connect.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -11,8 +11,8 @@
  * may only send simple replies. They are smaller, and the kernel's client,
  * which gets its sockets from the same handshake, knows no others.
  */
-#ifndef INITIATOR_NBD_CLIENT_H
-#define INITIATOR_NBD_CLIENT_H
+#ifndef BASE_NBD_CLIENT_H
+#define BASE_NBD_CLIENT_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -129,11 +129,11 @@ int nbd_export_may_resume(const struct nbd_export *first,
 			  struct error *err);
 
 /*
- * Can a device of ours be made of @export? -EINVAL: size, blocks; -EROFS: asked
- * to write what is read-only; -EOPNOTSUPP: to be written, but no FLUSH, so that
- * no fsync could be kept.
+ * Can @export be used in blocks of @block_size bytes? -EINVAL: size, blocks;
+ * -EROFS: asked to write what is read-only; -EOPNOTSUPP: to be written, but no
+ * FLUSH, so that no fsync could be kept.
  */
 int nbd_export_check(const struct nbd_export *export, uint64_t size,
-		     bool read_only, struct error *err);
+		     uint32_t block_size, bool read_only, struct error *err);
 
 #endif
