@@ -18,8 +18,9 @@
  *
  * A thread that serves requests never waits for a table: what a suspended
  * device waits for may be a request that it serves. A discard or write-zeroes
- * leaves the clusters of a table where they are. It can only come from outside
- * of the device: the device sends requests for them to the medium.
+ * leaves the clusters of a table where they are. It comes from outside of the
+ * device, or while the table is being loaded. Once that is in use, the device
+ * sends requests for them to the medium.
  *
  * A blockd that was killed leaves tables in use. The next one takes them over
  * (direct_attach()) before it changes any map.
@@ -110,7 +111,8 @@ struct direct_counts {
 	char device[128]; /* its UUID; "": it has none, or that is gone */
 	uint64_t runs, clusters; /* in tables in use */
 	uint64_t loads;          /* of tables, since the pool was opened */
-	uint64_t refused;        /* changes */
+	/* Changes: of callers without a hold, and clusters not given up. */
+	uint64_t refused;
 };
 
 /* Of one object, but for @loads and @refused. No device: zeroes. */

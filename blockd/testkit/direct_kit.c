@@ -243,6 +243,8 @@ static int kit_top(struct object *object, enum what what, void *data, size_t at,
 		uint64_t offset;
 
 		piece = way_of(device, at + done, n - done, &offset);
+		if (!offset && (what == ZERO || what == DISCARD))
+			atomic_fetch_add(&device->kit->slow_zeroes, 1);
 		r = offset ? to_medium(device, what, part, piece, offset)
 			   : model_one_below(object, what, part, at + done,
 					     piece, flags);

@@ -42,6 +42,8 @@ struct direct_kit {
 	_Atomic unsigned calls; /* that were made */
 	/* Requests that went straight to the medium. */
 	_Atomic uint64_t direct_reads, direct_writes;
+	/* Discards and write-zeroes that went to the slow device. */
+	_Atomic uint64_t slow_zeroes;
 };
 
 /* The stand-in of the process, for pools on the medium at @path. */
