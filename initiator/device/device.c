@@ -21,6 +21,7 @@
 #include "base/process_fd.h"
 
 #define WAIT_STEP_MS 10
+#define MOMENT_MS    200
 #define BUSY_MS      3000
 #define LOCKED_MS    10000 /* longer than most checks and mkfs */
 
@@ -120,6 +121,18 @@ static bool has_open(const char *pid, dev_t device)
 	return has;
 }
 
+/*
+ * A program that looks at all devices of the machine has each open for a
+ * moment, as loopdev_find() has and udev: it keeps nobody from the device.
+ */
+static bool has_open_long(const char *pid, dev_t device)
+{
+	if (!has_open(pid, device))
+		return false;
+	(void)poll(NULL, 0, MOMENT_MS);
+	return has_open(pid, device);
+}
+
 /* Find another program that has the device open: "e2fsck (4711)". */
 static bool find_user(dev_t device, char *ret, size_t size, pid_t *ret_pid)
 {
@@ -131,7 +144,8 @@ static bool find_user(dev_t device, char *ret, size_t size, pid_t *ret_pid)
 
 	while (dir && !found && (e = readdir(dir))) {
 		if (e->d_name[0] < '1' || e->d_name[0] > '9' ||
-		    atoi(e->d_name) == getpid() || !has_open(e->d_name, device))
+		    atoi(e->d_name) == getpid() ||
+		    !has_open_long(e->d_name, device))
 			continue;
 		(void)snprintf(path, sizeof(path), "/proc/%.16s/comm",
 			       e->d_name);
@@ -149,7 +163,8 @@ static bool find_user(dev_t device, char *ret, size_t size, pid_t *ret_pid)
 	return found;
 }
 
-static int busy(const char *path, dev_t device, struct error *err)
+/* Somebody has it locked. */
+static int locked(const char *path, dev_t device, struct error *err)
 {
 	char user[MOUNT_NS_USER_MAX];
 	pid_t pid = 0;
@@ -159,12 +174,24 @@ static int busy(const char *path, dev_t device, struct error *err)
 				 "%s is in use by %s: wait for it, or `kill "
 				 "%d`",
 				 path, user, (int)pid);
+	return error_set(err, EBUSY, "%s is in use: open exclusively", path);
+}
+
+/*
+ * Somebody has it open exclusively: a file system, if there is one, whoever
+ * else has it open.
+ */
+static int busy(const char *path, dev_t device, struct error *err)
+{
+	char user[MOUNT_NS_USER_MAX];
+	pid_t pid = 0;
+
 	if (mount_ns_has_elsewhere(device, user, &pid))
 		return error_set(err, EBUSY,
 				 "%s is mounted in another mount namespace, "
 				 "that of %s: `nsenter -t %d -m umount %s`",
 				 path, user, (int)pid, path);
-	return error_set(err, EBUSY, "%s is in use: open exclusively", path);
+	return locked(path, device, err);
 }
 
 int device_lock(const char *path, int *ret_fd, struct error *err)
@@ -181,7 +208,7 @@ int device_lock(const char *path, int *ret_fd, struct error *err)
 			return error_set(err, errno, "lock '%s': %s", path,
 					 strerror(errno));
 		if (clock_ms() >= end)
-			return busy(path, st.st_rdev, err);
+			return locked(path, st.st_rdev, err);
 		(void)poll(NULL, 0, WAIT_STEP_MS);
 	}
 	*ret_fd = take_fd(&fd);

@@ -44,9 +44,13 @@ test_a_device_mounted_elsewhere_names_by_whom() {
 	other=$!
 	eventually 30 grep -q mounted "$TEST_DIR/elsewhere"
 	becomes $other sleep
+	# Whoever looks at the device meanwhile does not keep it.
+	sleep 600 <"$device" &
+	reader=$!
+	becomes $reader sleep
 	refused EBUSY "another mount namespace, that of sleep ($other)" detach id=a
-	kill $other
-	wait $other || true
+	kill $other $reader
+	wait $other $reader || true
 	call detach id=a
 	nothing_left
 }
