@@ -178,8 +178,8 @@ static int locked(const char *path, dev_t device, struct error *err)
 }
 
 /*
- * Somebody has it open exclusively: a file system, if there is one, whoever
- * else has it open.
+ * Somebody has it open exclusively. A file system does, if there is one, though
+ * other programs have it open, too.
  */
 static int busy(const char *path, dev_t device, struct error *err)
 {

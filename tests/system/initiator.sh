@@ -44,7 +44,7 @@ test_a_device_mounted_elsewhere_names_by_whom() {
 	other=$!
 	eventually 30 grep -q mounted "$TEST_DIR/elsewhere"
 	becomes $other sleep
-	# Whoever looks at the device meanwhile does not keep it.
+	# A program that looks at the device meanwhile does not keep it.
 	sleep 600 <"$device" &
 	reader=$!
 	becomes $reader sleep
