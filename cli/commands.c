@@ -111,8 +111,8 @@ static const struct command last[] = {
 static const struct command_group first_commands = GROUP(first);
 static const struct command_group last_commands = GROUP(last);
 static const struct command_group *const groups[] = {
-	&first_commands,  &node_commands,  &extent_commands,
-	&volume_commands, &union_commands, &last_commands,
+	&first_commands,  &cluster_commands, &node_commands, &extent_commands,
+	&volume_commands, &union_commands,   &last_commands,
 };
 
 const struct command *command_at(size_t index)

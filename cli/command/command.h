@@ -49,6 +49,15 @@ const struct command *command_find(char *const *words, int n, int *ret_taken);
 
 /* ---- one file each ---- */
 
+int cluster_init_run(struct cli *cli, struct error *err);
+int cluster_invite_run(struct cli *cli, struct error *err);
+int cluster_join_run(struct cli *cli, struct error *err);
+
+int pki_init_run(struct cli *cli, struct error *err);
+int pki_issue_run(struct cli *cli, struct error *err);
+int pki_renew_run(struct cli *cli, struct error *err);
+int pki_show_run(struct cli *cli, struct error *err);
+
 int node_add_run(struct cli *cli, struct error *err);
 int node_register_run(struct cli *cli, struct error *err);
 int node_remove_run(struct cli *cli, struct error *err);

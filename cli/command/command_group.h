@@ -35,7 +35,8 @@ struct command_group {
 		(table), array_size((table)) \
 	}
 
-extern const struct command_group node_commands; /* and pools */
+extern const struct command_group cluster_commands; /* and certificates */
+extern const struct command_group node_commands;    /* and pools */
 extern const struct command_group extent_commands;
 extern const struct command_group volume_commands; /* and snapshots */
 extern const struct command_group union_commands;

@@ -38,6 +38,15 @@ struct cli_options {
 	char *advertise_control;
 	bool keep;
 
+	/* hosts and certificates */
+	char *address;
+	char *ca;
+	char *out;
+	uint64_t days;
+	bool server, client;
+	struct option_list hosts;
+	struct option_list pools;
+
 	/* pools and extents */
 	char *pool;
 	uint64_t size;         /* bytes */
