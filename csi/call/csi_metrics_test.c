@@ -61,9 +61,13 @@ static char *exchange(const struct test *t, const char *request)
 	int fd = connected(t);
 	char *text = calloc(1, PAGE_MAX);
 	size_t used = 0;
-	ssize_t n;
+	ssize_t n = send(fd, request, strlen(request), MSG_NOSIGNAL);
 
-	assert_int_equal(write(fd, request, strlen(request)), strlen(request));
+	/* A server that has all the connections it may have closes one more. */
+	if (n < 0)
+		assert_int_equal(errno, EPIPE);
+	else
+		assert_int_equal(n, strlen(request));
 	while ((n = read(fd, text + used, PAGE_MAX - 1 - used)) > 0)
 		used += (size_t)n;
 	(void)close(fd);
