@@ -15,7 +15,7 @@ BLOCKD_STORE := blockd/pool/record_text.c blockd/pool/extent_record.c blockd/poo
   blockd/raw/store/raw_check.c blockd/raw/pool_raw_check.c blockd/node/pool_proxy.c blockd/node/node_watch.c \
   blockd/node/node_health.c blockd/node/pool_try.c blockd/dir/pool_dir_try.c \
   blockd/raw/dev/raw_users.c blockd/raw/dev/raw_dev.c blockd/raw/dev/raw_io.c blockd/raw/dev/raw_fill.c blockd/raw/dev/raw_partial.c \
-  blockd/raw/dev/raw_zero.c blockd/raw/pool_raw.c blockd/raw/pool_raw_format.c \
+  blockd/raw/dev/raw_zero.c blockd/raw/dev/raw_ahead.c blockd/raw/pool_raw.c blockd/raw/pool_raw_format.c \
   blockd/raw/pool_raw_objects.c blockd/raw/pool_raw_load.c blockd/raw/raw_medium_open.c blockd/raw/disk_lock.c blockd/raw/raw_medium_users.c blockd/node/pool_at.c \
   blockd/local/loopdev_users.c blockd/local/local_ask.c blockd/local/local_answer.c \
   blockd/local/local_top.c

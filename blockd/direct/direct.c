@@ -134,8 +134,7 @@ static void extent_give(struct direct *direct, struct direct_extent *extent)
 	(void)pthread_mutex_lock(&direct->lock);
 	extent->busy = false;
 	(void)pthread_cond_broadcast(&direct->turn);
-	if (extent->due_ns)
-		(void)pthread_cond_signal(&direct->ask);
+	(void)pthread_cond_signal(&direct->ask);
 	(void)pthread_mutex_unlock(&direct->lock);
 }
 
@@ -237,6 +236,7 @@ int direct_release(struct direct *direct, uint32_t object)
 		log_warning("pool %s: a device stays suspended, and is tried "
 			    "again: %s",
 			    direct->name, error_text(&err));
+	extent->ahead = 0; /* what others had may be its own alone by now */
 	extent_changed(direct, extent, 1);
 	extent_give(direct, extent);
 	return r;
@@ -470,6 +470,7 @@ int direct_new(const struct direct_options *options, struct direct **ret,
 	if (!direct)
 		return error_set(err, ENOMEM, "out of memory");
 	direct->store = options->store;
+	direct->users = options->users;
 	direct->name = options->name;
 	direct->runs_max = options->runs_max;
 	direct->batch_ns = options->batch_ms * UINT64_C(1000000);

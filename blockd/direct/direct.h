@@ -22,6 +22,11 @@
  * device, or while the table is being loaded. Once that is in use, the device
  * sends requests for them to the medium.
  *
+ * A run is of clusters that were written. An extent may have clusters alone
+ * that nobody wrote, as a thick one has. If it has a device, zeroes are written
+ * ahead to these: from direct_attach() on, and again after a hold. It takes at
+ * most half of the time of a thread.
+ *
  * A blockd that was killed leaves tables in use. The next one takes them over
  * (direct_attach()) before it changes any map.
  *
@@ -32,12 +37,14 @@
 
 #include "base/error.h"
 #include "blockd/direct/direct_device.h"
+#include "blockd/raw/dev/raw_dev.h"
 #include "blockd/raw/store/raw_store.h"
 
 struct direct;
 
 struct direct_options {
 	struct raw_store *store; /* borrowed */
+	struct raw_users *users; /* of it; borrowed */
 	const char *name;        /* of the pool, for the log; borrowed */
 	/* Of a table. A flush of an older kernel costs as much as it has. */
 	size_t runs_max;

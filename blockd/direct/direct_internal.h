@@ -32,6 +32,8 @@ struct direct_extent {
 	uint64_t changed; /* changes that no table has */
 	uint64_t due_ns;  /* when they are to be looked at; 0: nothing is */
 	uint64_t pause_ns;
+	uint64_t ahead;    /* cluster; below it all has been zeroed ahead */
+	uint64_t ahead_ns; /* when that goes on */
 };
 
 struct direct_hold {
@@ -42,6 +44,7 @@ struct direct_hold {
 
 struct direct {
 	struct raw_store *store;
+	struct raw_users *users;
 	const char *name;
 	size_t runs_max;
 	uint64_t batch_ns, batch_changes;

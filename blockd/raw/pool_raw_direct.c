@@ -82,6 +82,7 @@ int pool_raw_direct_begin(struct pool_raw *raw, struct error *err)
 	struct utsname kernel = {.release = ""};
 	struct direct_options options = {
 		.store = raw->store,
+		.users = raw->users,
 		.name = raw->pool.record.name,
 		.batch_ms = BATCH_MS,
 		.batch_changes = BATCH_CHANGES,

@@ -63,6 +63,17 @@ int raw_users_clean_now(struct raw_users *users, struct error *err);
  */
 int raw_users_settle_now(struct raw_users *users, struct error *err);
 
+/*
+ * Write zeroes to clusters of object @id that are its own alone, and were never
+ * written. They count as written from then on, not durably yet. Requests to
+ * these clusters wait meanwhile, so it is at most 1 MiB at once. Not on a loop;
+ * nobody shares or drops the map meanwhile.
+ *
+ * @at  the cluster to look from; then the one to go on from, @end at most
+ */
+int raw_users_zero_ahead(struct raw_users *users, uint32_t id, uint64_t *at,
+			 uint64_t end, struct error *err);
+
 enum raw_dev_flag {
 	RAW_DEV_READ_ONLY = 1 << 0, /* as the device says */
 	/*

@@ -17,10 +17,7 @@ static void fill_end(struct raw_io *r)
 
 	if (fill->taken)
 		raw_store_untake(users->store, fill->physical, 1);
-	(void)pthread_mutex_lock(&users->lock);
-	LIST_REMOVE(fill, in_users);
-	raw_requests_again(&fill->waiting);
-	(void)pthread_mutex_unlock(&users->lock);
+	raw_users_fill_end(users, fill);
 	free(fill->buffer);
 	free(fill);
 	r->fill = NULL;
@@ -193,19 +190,6 @@ static void starve(struct raw_io *r)
 	raw_users_starve(r->dev->users, &r->raw);
 }
 
-/* Lock held. */
-static struct raw_fill *find_fill(struct raw_users *users, uint32_t object,
-				  uint64_t cluster)
-{
-	struct raw_fill *fill;
-
-	LIST_FOREACH (fill, &users->fills, in_users) {
-		if (fill->object == object && fill->cluster == cluster)
-			return fill;
-	}
-	return NULL;
-}
-
 static void step_posted(struct loop_message *message)
 {
 	struct raw_io *r = container_of(message, struct raw_io, raw.again);
@@ -225,9 +209,10 @@ static bool fill_claim(struct raw_io *r)
 	}
 	mine->object = r->dev->id;
 	mine->cluster = raw_io_cluster(r);
+	mine->count = 1;
 	TAILQ_INIT(&mine->waiting);
 	(void)pthread_mutex_lock(&users->lock);
-	fill = find_fill(users, mine->object, mine->cluster);
+	fill = raw_users_find_fill(users, mine->object, mine->cluster, 1);
 	if (fill) {
 		r->returned = true;
 		r->raw.again.run = step_posted;

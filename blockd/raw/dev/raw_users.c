@@ -187,6 +187,28 @@ void raw_users_starve(struct raw_users *users, struct raw_request *request)
 	(void)pthread_mutex_unlock(&users->lock);
 }
 
+/* ---- clusters that are becoming written ---- */
+
+struct raw_fill *raw_users_find_fill(struct raw_users *users, uint32_t object,
+				     uint64_t cluster, uint64_t count)
+{
+	struct raw_fill *fill;
+
+	LIST_FOREACH (fill, &users->fills, in_users)
+		if (fill->object == object && fill->cluster < cluster + count &&
+		    cluster < fill->cluster + fill->count)
+			return fill;
+	return NULL;
+}
+
+void raw_users_fill_end(struct raw_users *users, struct raw_fill *fill)
+{
+	(void)pthread_mutex_lock(&users->lock);
+	LIST_REMOVE(fill, in_users);
+	raw_requests_again(&fill->waiting);
+	(void)pthread_mutex_unlock(&users->lock);
+}
+
 /* ---- life ---- */
 
 void raw_users_join(struct raw_users *users)

@@ -20,11 +20,14 @@ struct raw_request {
 
 TAILQ_HEAD(raw_request_list, raw_request);
 
-/* A cluster of an object that gets one of the pool's, by one request. */
+/*
+ * Clusters of an object that are becoming written: one that gets one of the
+ * pool's by a request, or those that are written ahead.
+ */
 struct raw_fill {
 	LIST_ENTRY(raw_fill) in_users;
 	uint32_t object;
-	uint64_t cluster;
+	uint64_t cluster, count;
 	struct raw_request_list waiting; /* for it to end */
 	uint32_t physical;               /* the new one */
 	bool taken;      /* it was for this, and is not mapped yet */
@@ -76,6 +79,14 @@ void raw_users_leave(struct raw_users *users, unsigned phase);
  * when the cleaner has done a round.
  */
 void raw_users_starve(struct raw_users *users, struct raw_request *request);
+
+/*
+ * Find one that has any of @count clusters; NULL: there is none. Lock held.
+ */
+struct raw_fill *raw_users_find_fill(struct raw_users *users, uint32_t object,
+				     uint64_t cluster, uint64_t count);
+/* End it: the requests that wait for it look again. */
+void raw_users_fill_end(struct raw_users *users, struct raw_fill *fill);
 
 /* Post all of a list, and empty it. */
 void raw_requests_again(struct raw_request_list *list);

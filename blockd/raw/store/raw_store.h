@@ -97,6 +97,9 @@ void raw_store_close(struct raw_store *store);
  * size, where they begin.
  */
 const struct raw_super *raw_store_super(const struct raw_store *store);
+/* To clusters that the caller has; not durably yet. Blocks. */
+int raw_store_write_zeroes(struct raw_store *store, uint32_t physical,
+			   uint32_t count, struct error *err);
 /* Bytes of the medium that are the pool's. */
 uint64_t raw_store_size(struct raw_store *store);
 

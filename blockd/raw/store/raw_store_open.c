@@ -143,14 +143,14 @@ static int lay_out(const struct raw_medium *medium,
 	return 0;
 }
 
-int store_wipe(struct raw_medium *medium, uint64_t offset, uint64_t length,
-	       struct error *err)
+static int write_zeroes(struct raw_medium *medium, uint64_t offset,
+			uint64_t length)
 {
 	uint8_t *zeroes = block_alloc(RAW_BATCH_MAX);
 	int r = 0;
 
 	if (!zeroes)
-		return error_set(err, ENOMEM, "out of memory");
+		return -ENOMEM;
 	memset(zeroes, 0, RAW_BATCH_MAX);
 	while (r == 0 && length > 0) {
 		size_t n = length < RAW_BATCH_MAX ? length : RAW_BATCH_MAX;
@@ -159,10 +159,30 @@ int store_wipe(struct raw_medium *medium, uint64_t offset, uint64_t length,
 		offset += n;
 		length -= n;
 	}
+	free(zeroes);
+	return r;
+}
+
+int store_wipe(struct raw_medium *medium, uint64_t offset, uint64_t length,
+	       struct error *err)
+{
+	int r = write_zeroes(medium, offset, length);
+
 	if (r == 0)
 		r = medium->ops->flush(medium);
-	free(zeroes);
 	return r < 0 ? medium_error(err, r, "wiping the medium") : 0;
+}
+
+int raw_store_write_zeroes(struct raw_store *store, uint32_t physical,
+			   uint32_t count, struct error *err)
+{
+	const struct raw_super *super = &store->super;
+	int r = write_zeroes(store->medium,
+			     super->data_start + ((uint64_t)physical
+						  << super->cluster_shift),
+			     (uint64_t)count << super->cluster_shift);
+
+	return r < 0 ? medium_error(err, r, "writing zeroes") : 0;
 }
 
 static int store_new(struct raw_medium *medium, const struct raw_super *super,
