@@ -237,6 +237,15 @@ static void keeps_limits(void **state)
 	extent_unref(x);
 }
 
+static int say_busy(void *context, struct extent *extent, const char *before,
+		    struct error *err)
+{
+	(void)context;
+	(void)extent;
+	(void)before;
+	return error_set(err, EBUSY, "it is used");
+}
+
 static void lists_ranges_from_where_it_is_asked(void **state)
 {
 	struct kit *k = *state;
@@ -271,8 +280,22 @@ static void lists_ranges_from_where_it_is_asked(void **state)
 	assert_int_equal(extent_ranges(one, NULL, 4 * MIB + 1, ranges, 3, &n,
 				       &end, &err),
 			 -ERANGE);
+	/* An extent that nobody writes to has ranges, too. */
+	assert_int_equal(extent_ranges(x, NULL, 0, ranges, 3, &n, &end, NULL),
+			 0);
+	assert_int_equal(n, 3);
+	x->record.export.active = true;
+	x->record.export.read_only = true;
+	assert_int_equal(extent_ranges(x, NULL, 0, ranges, 3, &n, &end, NULL),
+			 0);
+	x->record.export.read_only = false;
 	assert_int_equal(extent_ranges(x, NULL, 0, ranges, 3, &n, &end, &err),
-			 -EINVAL);
+			 -EBUSY);
+	x->record.export.active = false;
+	k->node->users.check_idle = say_busy;
+	assert_int_equal(extent_ranges(x, NULL, 0, ranges, 3, &n, &end, &err),
+			 -EBUSY);
+	k->node->users.check_idle = NULL;
 	assert_int_equal(extent_ranges(one, x, 0, ranges, 3, &n, &end, &err),
 			 -EINVAL);
 	extent_unref(x);

@@ -177,12 +177,30 @@ static int list_range(void *context, uint64_t offset, uint64_t length)
 	return 0;
 }
 
-static int check_ranges(const struct extent *snapshot,
-			const struct extent *older, uint64_t start,
-			struct error *err)
+/* Check that nobody writes to it while its ranges are listed. */
+static int check_still(struct extent *extent, struct error *err)
+{
+	const struct extent_users *users = &extent->node->users;
+	const struct extent_record *record = &extent->record;
+
+	if (record->kind == EXTENT_KIND_SNAPSHOT)
+		return 0;
+	if (record->export.active && !record->export.read_only)
+		return error_set(err, EBUSY,
+				 "extent '%s' is exported to a writer",
+				 record->name);
+	if (record->export.active || !users->check_idle)
+		return 0;
+	return users->check_idle(users->context, extent,
+				 "its ranges are listed", err);
+}
+
+static int check_ranges(struct extent *snapshot, const struct extent *older,
+			uint64_t start, struct error *err)
 {
 	const struct pool *pool = snapshot->pool->pool;
-	int r = check_snapshot(snapshot, err);
+	int r = older ? check_snapshot(snapshot, err)
+		      : check_still(snapshot, err);
 
 	if (r == 0 && older)
 		r = check_snapshot(older, err);
@@ -198,7 +216,7 @@ static int check_ranges(const struct extent *snapshot,
 	if (start > snapshot->record.size)
 		return error_set(
 			err, ERANGE,
-			"snapshot '%s' ends at %" PRIu64 ", before %" PRIu64,
+			"extent '%s' ends at %" PRIu64 ", before %" PRIu64,
 			snapshot->record.name, snapshot->record.size, start);
 	if (!pool->ops->ranges)
 		return error_set(

@@ -66,17 +66,18 @@ struct extent_range {
 };
 
 /*
- * List the ranges that a snapshot has allocated, from @start on, at most @max,
- * in order. With an older snapshot of the same extent: the ranges where the two
- * may differ.
+ * List the ranges that a snapshot has allocated, or an extent that nobody may
+ * write to: from @start on, at most @max, in order. With an older snapshot of
+ * the same extent: the ranges where the two may differ.
  *
  * @older    NULL: what is allocated
  * @ret_end  all before it is told; record.size: to the end
  *
- * -EINVAL: not a snapshot, or not of one extent; -ERANGE: @start is past the
+ * -EBUSY: somebody may write to it. -EINVAL: with @older, not a snapshot, or
+ * not of one extent; -ERANGE: @start is past the
  * end; -EOPNOTSUPP.
  */
-int extent_ranges(struct extent *snapshot, struct extent *older, uint64_t start,
+int extent_ranges(struct extent *extent, struct extent *older, uint64_t start,
 		  struct extent_range *ret, size_t max, size_t *ret_n,
 		  uint64_t *ret_end, struct error *err);
 
