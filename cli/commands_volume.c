@@ -73,6 +73,15 @@ static const struct option_row volume_resize_rows[] = {
 	    "the new, larger size of the whole volume"),
 };
 
+static const struct option_row volume_move_rows[] = {
+	ROW("split", 0, OPTION_STRING, split, "N",
+	    "which split (the only one, or the one that moves)"),
+	ROW("to", 0, OPTION_STRING, to, "[NODE/]POOL",
+	    "there (where the planner puts it)"),
+	ROW("cancel", 0, OPTION_FLAG, cancel, NULL,
+	    "take back a move that was begun: the split stays"),
+};
+
 static const struct option_row volume_check_rows[] = {
 	ROW("repair", 0, OPTION_FLAG, repair, NULL,
 	    "replay logs; mend ext4 by e2fsck -p as far as that is "
@@ -125,6 +134,20 @@ static const struct command commands[] = {
 	 ROWS(volume_limit_rows),
 	 .needs_volumes = true,
 	 .run = volume_limit_run},
+	{.words = "volume move",
+	 .arguments = "NAME",
+	 .min_arguments = 1,
+	 .max_arguments = 1,
+	 .kinds = {ARGUMENT_VOLUME},
+	 .summary = "move a split of an unmounted volume to another pool",
+	 .text = "The nodes copy it by block; `trib volume show` says how far "
+		 "it is. Meanwhile nobody can\n"
+		 "mount the volume. Repeat the command to go on with a move "
+		 "that was interrupted.\n"
+		 "Snapshots stay where they are.",
+	 ROWS(volume_move_rows),
+	 .needs_volumes = true,
+	 .run = volume_move_run},
 	{.words = "volume resize",
 	 .arguments = "NAME",
 	 .min_arguments = 1,

@@ -63,6 +63,7 @@ int node_register_run(struct cli *cli, struct error *err);
 int node_remove_run(struct cli *cli, struct error *err);
 int node_cordon_run(struct cli *cli, struct error *err);
 int node_uncordon_run(struct cli *cli, struct error *err);
+int node_drain_run(struct cli *cli, struct error *err);
 int node_list_run(struct cli *cli, struct error *err);
 int node_show_run(struct cli *cli, struct error *err);
 
@@ -71,6 +72,7 @@ int pool_list_run(struct cli *cli, struct error *err);
 int pool_delete_run(struct cli *cli, struct error *err);
 int pool_cordon_run(struct cli *cli, struct error *err);
 int pool_uncordon_run(struct cli *cli, struct error *err);
+int pool_drain_run(struct cli *cli, struct error *err);
 int pool_check_run(struct cli *cli, struct error *err);
 int pool_grow_run(struct cli *cli, struct error *err);
 
@@ -100,6 +102,7 @@ int volume_orphans_run(struct cli *cli, struct error *err);
 
 int volume_clone_run(struct cli *cli, struct error *err);
 int volume_limit_run(struct cli *cli, struct error *err);
+int volume_move_run(struct cli *cli, struct error *err);
 int volume_trim_run(struct cli *cli, struct error *err);
 int volume_check_run(struct cli *cli, struct error *err);
 

@@ -95,6 +95,10 @@ struct cli_options {
 	bool force, lost;
 	bool watch;
 	bool stop;
+
+	/* moves */
+	char *split, *to;
+	bool cancel;
 };
 
 struct cli {

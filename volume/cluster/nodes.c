@@ -236,8 +236,17 @@ static int node_unused(const struct volume_record *record, const char *name,
 		if (strcmp(record->splits[i].node, name) == 0)
 			return error_set(err, EBUSY,
 					 "node '%s' has split %zu of volume "
-					 "'%s'; delete the volume first",
-					 name, i, record->name);
+					 "'%s'; `trib node drain %s` moves it, "
+					 "or delete the volume first",
+					 name, i, record->name, name);
+	}
+	for (size_t i = 0; i < record->n_splits; i++) {
+		if (strcmp(record->splits[i].move.node, name) == 0)
+			return error_set(err, EBUSY,
+					 "split %zu of volume '%s' moves to or "
+					 "from node '%s'; finish that by `trib "
+					 "volume move` first",
+					 i, record->name, name);
 	}
 	if (volume_record_attachment(record, name))
 		return error_set(err, EBUSY,

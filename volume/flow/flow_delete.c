@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "volume/flow/move.h"
 #include "volume/mount/local.h"
 #include "volume/op/flow.h"
 #include "volume/op/split.h"
@@ -85,6 +86,7 @@ static const struct flow_phase delete_phases[] = {
 	{delete_check_unused, FLOW_LEAVE},
 	{delete_look, FLOW_LEAVE},
 	{delete_mark, FLOW_LEAVE},
+	{move_drop_all, FLOW_KEEP},
 	{delete_extents, FLOW_KEEP},
 	/* The clone's source may have been left half made. */
 	{clone_source_drop, FLOW_KEEP},

@@ -296,11 +296,12 @@ const char *volume_record_problem(const struct volume_record *record, char *ret)
 {
 	ret[0] = '\0';
 	if (record->phase != VOLUME_READY)
-		(void)snprintf(ret, RECORD_TEXT_SIZE, "the volume is %s",
-			       record->phase == VOLUME_CREATING ? "not finished"
-			       : record->phase == VOLUME_REVERTING
-				       ? "being reverted"
-				       : "being deleted");
+		(void)snprintf(
+			ret, RECORD_TEXT_SIZE, "the volume is %s",
+			record->phase == VOLUME_CREATING    ? "not finished"
+			: record->phase == VOLUME_REVERTING ? "being reverted"
+			: record->phase == VOLUME_MOVING    ? "being moved"
+							    : "being deleted");
 	for (size_t i = 0; i < record->n_conditions && !ret[0]; i++)
 		if (!record->conditions[i].status)
 			(void)snprintf(ret, RECORD_TEXT_SIZE, "%s",

@@ -93,6 +93,22 @@ static const struct volume_split *split_of(const struct volume_record *record,
 	return NULL;
 }
 
+/* Tell whether the extent is the other place of a split that moves. */
+static bool is_moving(const struct volume_record *record,
+		      const struct node_extent *extent, const char *node)
+{
+	for (size_t i = 0; i < record->n_splits; i++) {
+		const struct split_move *move = &record->splits[i].move;
+
+		if (strcmp(move->node, node) == 0 &&
+		    (move->extent_id[0]
+			     ? strcmp(move->extent_id, extent->id) == 0
+			     : strcmp(move->extent, extent->name) == 0))
+			return true;
+	}
+	return false;
+}
+
 static const struct snapshot_split *snapshot_split_of(
 	const struct search *search, const struct node_extent *extent,
 	const char *uid)
@@ -230,7 +246,8 @@ static void find_extents(struct search *search,
 			continue;
 		record = record_of(search, uid);
 		split = record ? split_of(record, extent) : NULL;
-		if (split && strcmp(split->node, inventory->node) == 0)
+		if ((split && strcmp(split->node, inventory->node) == 0) ||
+		    (record && is_moving(record, extent, inventory->node)))
 			continue;
 		o = orphan_add(search, ORPHAN_EXTENT, inventory->node,
 			       name ? name : "", extent->name,

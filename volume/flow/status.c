@@ -327,6 +327,29 @@ static void tell_of_growth(const struct volume_context *ctx,
 			      record->name, (unsigned long long)target);
 }
 
+static void tell_of_move(struct volume_status *status,
+			 const struct volume_split *split)
+{
+	const struct split_move *move = &split->move;
+	char text[2][SIZE_TEXT_MAX];
+
+	if (!move->node[0])
+		return;
+	if (move->left)
+		add_condition(
+			status, "Moved", false, "ExtentLeft",
+			"a move of split %u has left extent %s on node %s, which is not deleted yet; `trib volume move %s` does that",
+			split->index, move->extent, move->node,
+			status->record->name);
+	else
+		add_condition(status, "Moved", false, "Copying",
+			      "split %u moves to %s/%s, copied by block up to "
+			      "%s of %s",
+			      split->index, move->node, move->pool,
+			      size_format(text[0], move->copied),
+			      size_format(text[1], split->size));
+}
+
 static const char *status_unfinished(enum volume_phase phase)
 {
 	switch (phase) {
@@ -336,6 +359,10 @@ static const char *status_unfinished(enum volume_phase phase)
 	case VOLUME_REVERTING:
 		return "reverting it was interrupted; repeat `trib snapshot "
 		       "revert`";
+	case VOLUME_MOVING:
+		return "a split is being moved; if no command is at it, "
+		       "`trib volume move` goes on, with --cancel it takes "
+		       "that back";
 	default:
 		return "deleting it was interrupted; repeat `trib volume "
 		       "delete`";
@@ -366,6 +393,8 @@ static void status_tell(struct volume_context *ctx,
 				      "split %zu on node %s is %s: %.150s", i,
 				      s->split.node, s->state, s->problem);
 	}
+	for (size_t i = 0; i < record->n_splits; i++)
+		tell_of_move(status, &record->splits[i]);
 	tell_of_tree(ctx, status);
 	tell_of_branches(status);
 	tell_of_growth(ctx, status);

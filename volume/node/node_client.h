@@ -204,6 +204,32 @@ int node_client_list_ranges(struct node_client *client,
 			    node_range each, void *context, uint64_t *ret_size,
 			    struct error *err);
 
+struct node_piece {
+	uint64_t offset, length; /* bytes */
+};
+
+struct node_pull_request {
+	const char *name; /* the extent that pulls */
+	const char *id;   /* NULL: whichever has the name */
+	const char *address,
+		*export; /* of an NBD server, as that node sees it */
+	const struct node_piece *ranges; /* proto/blockd.proto, PullExtent */
+	size_t n_ranges;                 /* 0: only ask */
+};
+
+struct node_pulled {
+	bool runs;
+	uint64_t position; /* bytes: all ranges below it are there, durably */
+};
+
+/*
+ * Let an extent pull ranges of an export, or ask how far it is. The error of a
+ * pull is returned once. -EBUSY: the extent is exported to a writer.
+ */
+int node_client_pull(struct node_client *client,
+		     const struct node_pull_request *request,
+		     struct node_pulled *ret, struct error *err);
+
 /* ---- looking after pools ---- */
 
 /* node_check_done() frees its members. */

@@ -338,6 +338,54 @@ int node_client_check_pool(struct node_client *client, const char *name,
 	return take_check((Tributary__V1__CheckPoolReply *)answer, ret, err);
 }
 
+/* Ranges of a request; in one piece of memory, owned. */
+static Tributary__V1__Range **pieces_new(const struct node_piece *pieces,
+					 size_t n)
+{
+	Tributary__V1__Range **pointers = calloc(
+		n + 1, sizeof(*pointers) + sizeof(**pointers));
+	Tributary__V1__Range *ranges = (Tributary__V1__Range *)(pointers + n +
+								1);
+
+	for (size_t i = 0; pointers && i < n; i++) {
+		tributary__v1__range__init(&ranges[i]);
+		ranges[i].offset = pieces[i].offset;
+		ranges[i].length = pieces[i].length;
+		pointers[i] = &ranges[i];
+	}
+	return pointers;
+}
+
+int node_client_pull(struct node_client *client,
+		     const struct node_pull_request *wanted,
+		     struct node_pulled *ret, struct error *err)
+{
+	auto_free Tributary__V1__Range **ranges = pieces_new(wanted->ranges,
+							     wanted->n_ranges);
+	Tributary__V1__PullExtentRequest request =
+		TRIBUTARY__V1__PULL_EXTENT_REQUEST__INIT;
+	auto_answer ProtobufCMessage *answer = NULL;
+	const Tributary__V1__PullExtentReply *reply;
+	int r;
+
+	if (!ranges)
+		return error_set(err, ENOMEM, "out of memory");
+	request.name = (char *)wanted->name;
+	request.id = text_or_empty(wanted->id);
+	request.address = (char *)wanted->address;
+	request.export = (char *)wanted->export;
+	request.ranges = ranges;
+	request.n_ranges = wanted->n_ranges;
+	r = node_client_call(client, NODE_SERVICE "PullExtent", &request,
+			     &tributary__v1__pull_extent_reply__descriptor,
+			     &answer, err);
+	if (r < 0)
+		return r;
+	reply = (const Tributary__V1__PullExtentReply *)answer;
+	*ret = (struct node_pulled){reply->runs, reply->position};
+	return 0;
+}
+
 int node_client_grow_pool(struct node_client *client, const char *name,
 			  struct node_pool *ret, struct error *err)
 {

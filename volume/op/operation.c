@@ -186,6 +186,7 @@ static const char *how_it_is(enum volume_phase phase)
 	switch (phase) {
 	case VOLUME_CREATING: return "not finished";
 	case VOLUME_REVERTING: return "being reverted to a snapshot";
+	case VOLUME_MOVING: return "being moved";
 	default: return "being deleted";
 	}
 }
@@ -195,6 +196,9 @@ static const char *what_to_do(enum volume_phase phase)
 	switch (phase) {
 	case VOLUME_CREATING: return "repeat the command that creates it";
 	case VOLUME_REVERTING: return "`trib snapshot revert` finishes that";
+	case VOLUME_MOVING:
+		return "`trib volume move` finishes that, with --cancel it "
+		       "takes that back";
 	default: return "nothing else can be done with it";
 	}
 }

@@ -119,4 +119,22 @@ int planner_grow(const struct volume_spec *spec,
 		 struct error *err);
 void planner_growth_done(struct planner_growth *growth);
 
+#define PLANNER_NO_POOL SIZE_MAX /* planner_split.pool: none of those given */
+
+/*
+ * Choose another pool for one split, as a new volume of its size would be
+ * placed with @spec. Without spec->share_pools no pool of another split is
+ * taken, but for a linear device.
+ *
+ * @splits    all of the volume; a pool may be PLANNER_NO_POOL
+ * @index     the split that moves
+ * @ret_pool  index into @pools
+ *
+ * -ENOSPC: none of these pools can have it.
+ */
+int planner_move(const struct volume_spec *spec,
+		 const struct planner_split *splits, size_t n_splits,
+		 size_t index, const struct planner_pool *pools, size_t n_pools,
+		 size_t *ret_pool, struct error *err);
+
 #endif

@@ -351,6 +351,48 @@ static void a_cordoned_pool_gets_nothing_new(void **state)
 	planner_growth_done(&growth);
 }
 
+static size_t moved_to(const struct volume_spec *spec,
+		       const struct planner_pool *pools, size_t n,
+		       const struct planner_split *splits, size_t index)
+{
+	size_t pool = PLANNER_NO_POOL;
+	int r = planner_move(spec, splits, 2, index, pools, n, &pool, NULL);
+
+	assert_true(r == 0 || r == -ENOSPC);
+	return pool;
+}
+
+static void a_split_moves_where_its_volume_may_be(void **state)
+{
+	struct planner_pool pools[] = {
+		pool_of("a", 9 * GIB), pool_of("b", 8 * GIB),
+		pool_of("c", 7 * GIB), pool_of("d", 6 * GIB)};
+	struct planner_split splits[] = {{0, GIB}, {1, 10 * MIB}};
+	struct volume_spec spec = spec_of(GIB + 10 * MIB);
+
+	(void)state;
+	/* Not where it is, nor beside another split. */
+	assert_int_equal(moved_to(&spec, pools, 4, splits, 0), 2);
+	/* One below the least size of today moves, too. */
+	assert_int_equal(moved_to(&spec, pools, 4, splits, 1), 2);
+	pools[2].cordoned = true;
+	assert_int_equal(moved_to(&spec, pools, 4, splits, 0), 3);
+	pools[3].available = GIB - 4096;
+	assert_int_equal(moved_to(&spec, pools, 4, splits, 0), PLANNER_NO_POOL);
+	spec.share_pools = true;
+	assert_int_equal(moved_to(&spec, pools, 4, splits, 0), 1);
+	splits[1].pool = PLANNER_NO_POOL; /* on a node that is silent */
+	assert_int_equal(moved_to(&spec, pools, 4, splits, 1), 0);
+	/* As when it grows, a linear device may have two in a pool. */
+	spec.share_pools = false;
+	splits[1].pool = 1;
+	(void)strcpy(spec.layout, "linear");
+	assert_int_equal(moved_to(&spec, pools, 4, splits, 0), 1);
+	assert_int_equal(name_list_add(&spec.exclude, "b", NULL), 0);
+	assert_int_equal(moved_to(&spec, pools, 4, splits, 0), PLANNER_NO_POOL);
+	volume_spec_done(&spec);
+}
+
 static void ten_thousand_nodes_take_milliseconds(void **state)
 {
 	static struct planner_pool pools[10000];
@@ -396,6 +438,7 @@ int main(void)
 		cmocka_unit_test(every_plan_is_whole_and_the_smallest),
 		cmocka_unit_test(the_order_of_the_pools_does_not_matter),
 		cmocka_unit_test(a_cordoned_pool_gets_nothing_new),
+		cmocka_unit_test(a_split_moves_where_its_volume_may_be),
 		cmocka_unit_test(ten_thousand_nodes_take_milliseconds),
 	};
 

@@ -2,6 +2,7 @@
 #include "volume/plan/volume_plan.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -141,6 +142,109 @@ int volume_plan_grow(struct operation *op, uint64_t capacity, struct error *err)
 		r = plan_growth(op->record, &offered, capacity, err);
 	if (r == 0)
 		r = operation_save(op, err);
+	capacity_done(&offered);
+	return r;
+}
+
+/* ---- a split that moves ---- */
+
+static int pool_choose(const struct volume_record *record, size_t index,
+		       const struct capacity *offered,
+		       const struct planner_pool **ret, struct error *err)
+{
+	size_t n = record->n_splits, chosen = 0;
+	auto_free struct planner_split *splits = calloc(n + 1, sizeof(*splits));
+	int r;
+
+	if (!splits)
+		return error_set(err, ENOMEM, "out of memory");
+	for (size_t i = 0; i < n; i++) {
+		const struct planner_pool *pool = capacity_pool(
+			offered, record->splits[i].node,
+			record->splits[i].pool);
+
+		splits[i] = (struct planner_split){
+			.pool = pool ? (size_t)(pool - offered->pools)
+				     : PLANNER_NO_POOL,
+			.size = record->splits[i].size,
+		};
+	}
+	r = planner_move(&record->spec, splits, n, index, offered->pools,
+			 offered->n_pools, &chosen, err);
+	if (r == -ENOSPC)
+		capacity_name_silent(offered, err);
+	if (r == 0)
+		*ret = &offered->pools[chosen];
+	return r;
+}
+
+/* Leave only the pool that is asked for. */
+static int pool_only(struct capacity *offered, const struct volume_split *split,
+		     const struct volume_place *to, struct error *err)
+{
+	struct volume_split at = {0};
+	size_t only = 0;
+	int r;
+
+	if (!to->node)
+		return 0;
+	if (strcmp(to->node, split->node) == 0 &&
+	    strcmp(to->pool, split->pool) == 0)
+		return error_set(
+			err, EINVAL,
+			"split %u is in pool '%s' of node '%s' already",
+			split->index, to->pool, to->node);
+	(void)snprintf(at.node, sizeof(at.node), "%s", to->node);
+	(void)snprintf(at.pool, sizeof(at.pool), "%s", to->pool);
+	r = pool_of(offered, &at, &only, err);
+	if (r < 0)
+		return r;
+	offered->pools[0] = offered->pools[only];
+	offered->n_pools = 1;
+	return 0;
+}
+
+/*
+ * Name the extent as a new split's is. On a node that has an extent of that
+ * name it is the name of a split that cannot be: its number is higher by
+ * VOLUME_SPLITS_MAX. What a machine has attached is known by such names.
+ */
+static void move_set(const struct volume_record *record,
+		     const struct planner_pool *pool,
+		     struct volume_split *split)
+{
+	struct split_move *move = &split->move;
+	uint16_t number = (uint16_t)(split->index % VOLUME_SPLITS_MAX);
+
+	*move = (struct split_move){0};
+	(void)snprintf(move->node, sizeof(move->node), "%s", pool->node);
+	(void)snprintf(move->pool, sizeof(move->pool), "%s", pool->pool);
+	(void)snprintf(move->extent, sizeof(move->extent), "%.59s-%u",
+		       record->name, number % 1000u);
+	if (strcmp(move->node, split->node) == 0 &&
+	    strcmp(move->extent, split->extent) == 0)
+		(void)snprintf(move->extent, sizeof(move->extent), "%.59s-%u",
+			       record->name,
+			       (number + VOLUME_SPLITS_MAX) % 1000u);
+}
+
+int volume_plan_move(struct operation *op, size_t index,
+		     const struct volume_place *to, struct error *err)
+{
+	struct volume_split *split = &op->record->splits[index];
+	const struct planner_pool *pool = NULL;
+	struct capacity offered = {0};
+	int r = operation_step(op, err, "plan",
+			       "asking the nodes for their room");
+
+	if (r == 0)
+		r = capacity_ask(op->ctx, &offered, err);
+	if (r == 0)
+		r = pool_only(&offered, split, to, err);
+	if (r == 0)
+		r = pool_choose(op->record, index, &offered, &pool, err);
+	if (r == 0)
+		move_set(op->record, pool, split);
 	capacity_done(&offered);
 	return r;
 }

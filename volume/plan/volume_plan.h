@@ -22,6 +22,20 @@ int volume_plan_new(struct operation *op, struct error *err);
 int volume_plan_grow(struct operation *op, uint64_t capacity,
 		     struct error *err);
 
+struct volume_place {
+	const char *node, *pool; /* borrowed; NULL: the planner chooses */
+};
+
+/*
+ * Ask the nodes for their capacity, and plan in the record where split @index
+ * moves: its member move. Not saved.
+ *
+ * -ENOSPC: no pool takes it, or not that pool, the text says why. -ENOENT: no
+ * such node or pool. -EHOSTUNREACH: the node asked for does not answer.
+ */
+int volume_plan_move(struct operation *op, size_t index,
+		     const struct volume_place *to, struct error *err);
+
 /* Tell whether the record has a plan to grow that is not carried out. */
 bool volume_plan_is_open(const struct volume_record *record);
 

@@ -67,6 +67,7 @@ enum volume_phase {
 	VOLUME_READY,
 	VOLUME_DELETING,  /* extents may be gone; repeat delete */
 	VOLUME_REVERTING, /* its content may be of two times; repeat revert */
+	VOLUME_MOVING,    /* a split is being copied; repeat move, or cancel */
 };
 
 enum split_state {
@@ -80,6 +81,19 @@ enum split_state {
 	SPLIT_READY,   /* holds the file system fs_uuid, or its part of that */
 	SPLIT_DELETED, /* extent deleted: the volume is being deleted, or was
 			  half undone */
+};
+
+/*
+ * The other place of a split that moves: where its copy is made. Once the split
+ * is there: the place that it has left, with an extent to be deleted.
+ */
+struct split_move {
+	char node[RECORD_NAME_SIZE]; /* "": it does not move */
+	char pool[RECORD_NAME_SIZE];
+	char extent[RECORD_NAME_SIZE];
+	char extent_id[UUID_TEXT_SIZE]; /* "" until created */
+	uint64_t copied; /* bytes: all below it is in the copy, durably */
+	bool left;       /* to be deleted: the split is not there any more */
 };
 
 struct volume_split {
@@ -107,6 +121,7 @@ struct volume_split {
 	char source[RECORD_NAME_SIZE];
 	char source_id[UUID_TEXT_SIZE];
 	enum split_state source_state; /* the split's, once it is made */
+	struct split_move move;
 };
 
 enum attachment_state {

@@ -10,10 +10,9 @@
 #include "volume/record/volume_record.h"
 
 static const char *const phase_names[] = {
-	[VOLUME_CREATING] = "Creating",
-	[VOLUME_READY] = "Ready",
-	[VOLUME_DELETING] = "Deleting",
-	[VOLUME_REVERTING] = "Reverting",
+	[VOLUME_CREATING] = "Creating", [VOLUME_READY] = "Ready",
+	[VOLUME_DELETING] = "Deleting", [VOLUME_REVERTING] = "Reverting",
+	[VOLUME_MOVING] = "Moving",
 };
 
 static const char *const split_names[] = {
@@ -53,6 +52,21 @@ enum split_state split_state_scan(struct json_scan *scan,
 
 /* ---- encode ---- */
 
+static struct json_object *encode_move(const struct split_move *move)
+{
+	struct json_object *object = json_object_new_object();
+
+	json_add_text(object, "node", move->node);
+	json_add_text(object, "pool", move->pool);
+	json_add_text(object, "extent", move->extent);
+	json_add_text(object, "extentID", move->extent_id);
+	if (move->copied)
+		json_add_number(object, "copied", move->copied);
+	if (move->left)
+		json_add(object, "left", json_object_new_boolean(true));
+	return object;
+}
+
 static struct json_object *encode_splits(const struct volume_record *record)
 {
 	struct json_object *array = json_object_new_array();
@@ -82,6 +96,8 @@ static struct json_object *encode_splits(const struct volume_record *record)
 		if (s->source[0])
 			json_add_text(object, "sourceState",
 				      split_names[s->source_state]);
+		if (s->move.node[0])
+			json_add(object, "move", encode_move(&s->move));
 		(void)json_object_array_add(array, object);
 	}
 	return array;
@@ -170,6 +186,29 @@ static void scan_split_source(struct json_scan *scan,
 		json_scan_fail(scan, "sourceState", "is of no extent");
 }
 
+static void scan_move(struct json_scan *scan, struct json_object *object,
+		      unsigned index, struct volume_split *split)
+{
+	struct json_object *in = json_scan_object(scan, object, "move", false);
+	struct split_move *move = &split->move;
+
+	if (!in)
+		return;
+	json_scan_at(scan, "status.splits[%u].move", index);
+	record_scan_name(scan, in, "node", move->node);
+	record_scan_name(scan, in, "pool", move->pool);
+	record_scan_name(scan, in, "extent", move->extent);
+	record_scan_uuid(scan, in, "extentID", move->extent_id, false);
+	move->copied = json_scan_number(scan, in, "copied", 0, split->size,
+					false);
+	move->left = json_scan_flag(scan, in, "left");
+	if (strcmp(move->node, split->node) == 0 &&
+	    strcmp(move->extent, split->extent) == 0)
+		json_scan_fail(scan, "extent", "is the split's own");
+	if (!move->extent_id[0] && (move->copied || move->left))
+		json_scan_fail(scan, "extentID", "is missing");
+}
+
 static void volume_scan_split(struct json_scan *scan,
 			      struct json_object *object, unsigned index,
 			      struct volume_split *split)
@@ -200,6 +239,7 @@ static void volume_scan_split(struct json_scan *scan,
 	if (split->state != SPLIT_PLANNED && split->state != SPLIT_DELETED &&
 	    !split->extent_id[0])
 		json_scan_fail(scan, "extentID", "is missing");
+	scan_move(scan, object, index, split);
 }
 
 /*
@@ -372,6 +412,20 @@ static void check_device_splits(struct json_scan *scan,
 				       "of a stripe have different sizes");
 }
 
+/* One split is being copied in a volume that is moving, and else none. */
+static void check_move(struct json_scan *scan,
+		       const struct volume_record *record)
+{
+	size_t copies = 0;
+
+	for (size_t i = 0; i < record->n_splits; i++)
+		copies += record->splits[i].move.node[0] &&
+			  !record->splits[i].move.left;
+	if (record->phase != VOLUME_DELETING &&
+	    copies != (record->phase == VOLUME_MOVING))
+		json_scan_fail(scan, "phase", "does not match the splits");
+}
+
 /*
  * Check that all members of the record agree, and an attachment's epoch has
  * been given.
@@ -386,6 +440,7 @@ static void volume_scan_whole(struct json_scan *scan,
 	if (scan->r < 0)
 		return;
 	check_device_splits(scan, record);
+	check_move(scan, record);
 	for (size_t i = 0; i < record->n_attachments; i++) {
 		if (record->attachments[i].epoch > record->epoch)
 			json_scan_fail(scan, "attachments",

@@ -66,6 +66,14 @@ static struct volume_record *sample(void)
 	record->splits[1].fs_behind = true;
 	record->splits[1].suspect = true;
 	strcpy(record->splits[1].extent_id, UUID_A);
+	record->splits[1].move = (struct split_move){
+		.node = "n7",
+		.pool = "old",
+		.extent = "data-1",
+		.extent_id = UUID_B,
+		.copied = 4096,
+		.left = true,
+	};
 	assert_int_equal(volume_record_attach(record, "n1", &a, NULL), 0);
 	a->epoch = 5;
 	a->state = ATTACHMENT_ATTACHED;
@@ -105,6 +113,10 @@ static void a_record_survives_the_round_trip(void **state)
 	assert_true(copy->splits[1].fs_behind);
 	assert_false(copy->splits[0].suspect);
 	assert_true(copy->splits[1].suspect);
+	assert_string_equal(copy->splits[0].move.node, "");
+	assert_string_equal(copy->splits[1].move.extent, "data-1");
+	assert_true(copy->splits[1].move.copied == 4096);
+	assert_true(copy->splits[1].move.left);
 	assert_int_equal(volume_record_target(copy), 224 * MIB);
 	assert_true(volume_record_fs_behind(copy));
 	assert_string_equal(copy->attachments[0].mount_point, "/mnt/my data");
@@ -220,6 +232,12 @@ static void bad_members_are_refused_by_path(void **state)
 	refused("\"nodes\":[\"n1\"]", "\"nodes\":[[]]", -EINVAL,
 		"spec.placement.nodes");
 	refused("\"phase\":\"Ready\"", "\"phase\":\"Lost\"", -EINVAL, "Lost");
+	refused("\"phase\":\"Ready\"", "\"phase\":\"Moving\"", -EINVAL,
+		"status.phase does not match");
+	refused(",\"left\":true", "", -EINVAL, "status.phase does not match");
+	refused("\"node\":\"n7\"", "\"node\":\"n1\"", -EINVAL,
+		"status.splits[1].move.extent is the split's own");
+	refused("\"copied\":4096", "\"copied\":-1", -EINVAL, "copied");
 	refused("\"index\":1", "\"index\":2", -EINVAL,
 		"status.splits[1].index");
 	refused("\"extentID\":\"" UUID_A "\",", "", -EINVAL,

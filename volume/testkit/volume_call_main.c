@@ -7,11 +7,12 @@
  *
  * Commands: node-add create resize publish unpublish attach device detach
  * delete recover status orphans, snapshot unsnapshot revert clone (name=
- *from=), ranges (name= from= the older one, lines "OFFSET LENGTH"), group
- *ungroup (name= of=...), limit. Keys are the members of the
- *request structs; kill=N kills this process at the N-th call of the progress
- *callback, pause=N stops it there. Progress is one line a step on standard
- *error; a failure is "ERRNO: TEXT" there and exit 1.
+ * from=), ranges (name= from= the older one, lines "OFFSET LENGTH"), move (to=
+ * a node, its pool "main"; split=) unmove, group ungroup (name= of=...), limit.
+ * Keys are the members of the request structs; kill=N kills this process at
+ * the N-th call of the progress callback, pause=N stops it there. Progress is
+ * one line a step on standard error; a failure is "ERRNO: TEXT" there and exit
+ * 1.
  */
 #include <errno.h>
 #include <signal.h>
@@ -22,6 +23,7 @@
 
 #include "base/cleanup.h"
 #include "base/size.h"
+#include "volume/flow/move.h"
 #include "volume/snapshot/snapshot.h"
 #include "volume/volume.h"
 
@@ -36,6 +38,7 @@ struct arguments {
 	struct volume_spec spec;
 	const char *to;
 	const char *note;
+	const char *split;
 	const char *options;
 	const char *from;
 	const char *of[SNAPSHOT_MEMBERS_MAX];
@@ -77,6 +80,8 @@ static int parse(struct arguments *a, char *word, struct error *err)
 		a->transport = value;
 	else if (strcmp(word, "to") == 0)
 		a->to = value;
+	else if (strcmp(word, "split") == 0)
+		a->split = value;
 	else if (strcmp(word, "note") == 0)
 		a->note = value;
 	else if (strcmp(word, "options") == 0)
@@ -402,6 +407,32 @@ static int limit(struct volume_context *ctx, struct arguments *a,
 	return volume_limit(ctx, a->name, &a->spec.limits, NULL, err);
 }
 
+static int move(struct volume_context *ctx, struct arguments *a,
+		struct error *err)
+{
+	struct volume_move_request request = {
+		.name = a->name,
+		.split = a->split ? strtoul(a->split, NULL, 10)
+				  : MOVE_ANY_SPLIT,
+	};
+	struct volume_split split;
+	int r;
+
+	if (a->to)
+		request.to = (struct volume_place){a->to, "main"};
+	r = volume_move(ctx, &request, &split, err);
+	if (r == 0)
+		printf("split=%u node=%s pool=%s extent=%s\n", split.index,
+		       split.node, split.pool, split.extent);
+	return r;
+}
+
+static int unmove(struct volume_context *ctx, struct arguments *a,
+		  struct error *err)
+{
+	return volume_move_cancel(ctx, a->name, err);
+}
+
 static const struct {
 	const char *name;
 	int (*call)(struct volume_context *ctx, struct arguments *a,
@@ -417,6 +448,7 @@ static const struct {
 	{"group", group},         {"ungroup", ungroup},
 	{"revert", revert},       {"limit", limit},
 	{"clone", clone_volume},  {"ranges", ranges},
+	{"move", move},           {"unmove", unmove},
 };
 
 static int run(struct arguments *a, char **argv, struct error *err)

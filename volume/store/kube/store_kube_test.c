@@ -51,6 +51,14 @@ static void volume_fill(struct volume_record *record)
 	record->splits[0].grow_to = record->splits[0].size + MIB;
 	record->splits[0].fs_behind = true;
 	(void)uuid_make(record->splits[0].extent_id);
+	record->splits[0].move = (struct split_move){
+		.node = "n3",
+		.pool = "p",
+		.extent = "old",
+		.copied = 8192,
+		.left = true,
+	};
+	(void)uuid_make(record->splits[0].move.extent_id);
 	assert_int_equal(volume_record_attach(record, "n2", &a, NULL), 0);
 	a->epoch = 1;
 	a->read_only = true;

@@ -1,0 +1,250 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Splits that go to other pools, and nodes that are emptied.
+. "$(dirname "$0")/../lib.sh"
+. "$TOP/tests/volume_lib.sh"
+. "$TOP/tests/writer_lib.sh"
+need jq
+
+at() { status "$1" | sed -n "s/^split=$2 node=\([^ ]*\) .*/\1/p"; } # VOLUME SPLIT
+extents() { find "$C"/host[123]/pool/extents -name "$1-*.data" | wc -l; }
+# A volume of two splits, on host1 and host2, with files.
+make_two() { # NAME
+	on 1 trib node cordon host3 --quiet
+	v 1 create "name=$1" size=300MiB min=2 >/dev/null
+	on 1 trib node uncordon host3 --quiet
+	attach 3 "$1"
+	fill "$(mnt 3 "$1")"
+	v 3 detach "name=$1"
+}
+has_files() { # HOST NAME
+	attach "$1" "$2"
+	is_whole "$1" "$2"
+	check "$(mnt "$1" "$2")"
+	v "$1" detach "name=$2"
+}
+
+test_a_split_goes_to_another_node_and_back() {
+	volume m
+	v 1 create name=m size=400MiB min=2
+	attach 3 m
+	fill "$(mnt 3 m)"
+	local from to
+	from=$(at m 0)
+	fails 1 "attached on node 'host3'" v 1 move name=m split=0
+	v 3 detach name=m
+	fails 1 "say which, --split" v 1 move name=m
+	fails 1 "numbered from 0" v 1 move name=m split=2
+	fails 1 "is in pool 'main' of node '$from' already" v 1 move name=m split=0 "to=$from"
+	v 1 move name=m split=0 >"$TEST_DIR/out"
+	to=$(at m 0)
+	[ "$to" != "$from" ] && [ "$to" != "$(at m 1)" ] || fail "it is on $to"
+	same "$(extents m)" 2
+	has_files 1 m
+	# A lost record is made of the extents where they are now.
+	v 2 move name=m split=0 "to=$from"
+	sqlite3 "$C/records.db" "DELETE FROM objects WHERE kind = 'VolumeSplit' AND name = 'm'"
+	v 2 recover name=m
+	same "$(at m 0)" "$from"
+	has_files 2 m
+	v 1 delete name=m
+	nothing_left
+}
+
+test_every_kind_of_volume_moves_and_only_what_it_has() {
+	local layout
+	volume k
+	for layout in "layout=linear" "layout=stripe width=2" "layout=linear fs=xfs" "layout=direct fs=ext4"; do
+		# shellcheck disable=SC2086
+		v 1 create name=k size=400MiB $layout >/dev/null
+		if [[ $layout = *fs=xfs* ]]; then
+			attach 1 k
+			fill "$(mnt 1 k)"
+		else
+			v 1 attach name=k
+			head -c 3000000 /dev/urandom >"$TEST_DIR/data"
+			dd if="$TEST_DIR/data" of="$(v 1 device name=k)" bs=4k seek=30000 conv=fsync,notrunc status=none
+		fi
+		v 1 detach name=k
+		v 1 move name=k split=0 >/dev/null
+		# Holes are none of the copy.
+		find "$C"/host[123]/pool/extents -name 'k-*.data' -printf '%b\n' |
+			awk '$1 > 200000 {exit 1}' || fail "its holes were copied"
+		if [[ $layout = *fs=xfs* ]]; then
+			attach 2 k
+			check "$(mnt 2 k)"
+		else
+			v 2 attach name=k
+			dd if="$(v 2 device name=k)" bs=4k skip=30000 count=3000000 iflag=count_bytes status=none |
+				cmp - "$TEST_DIR/data"
+		fi
+		v 2 detach name=k
+		v 1 delete name=k
+		nothing_left
+	done
+}
+
+content() { sha256sum <"$(echo "$C"/host[123]/pool/extents/"$1.data")"; } # EXTENT
+# One place has the split, with all of its content, whatever was interrupted.
+settle_move() { # N
+	local i
+	if [ $(($1 % 2)) = 0 ]; then
+		v 2 move name=km split=0 >/dev/null 2>&1
+	else
+		v 2 unmove name=km >/dev/null 2>&1
+		# The split moved before the kill: the old extent is left.
+		v 2 move name=km split=0 to=host1 >/dev/null 2>&1 || [ "$(at km 0)" = host1 ]
+	fi
+	! grep -q Moving <<<"$(status km)" || fail "it moves still"
+	same "$(extents km)" 2
+	same "$(v 1 orphans)" "orphans=0 unreachable=0"
+	same "$(content km-0)" "$CONTENT"
+}
+
+test_a_move_killed_at_every_step_is_finished_or_taken_back() {
+	volume km
+	make_two km
+	CONTENT=$(content km-0)
+	prepare() { [ "$(at km 0)" = host1 ] || v 1 move name=km split=0 to=host1 >/dev/null 2>&1; }
+	settle() {
+		if grep -q phase=Moving <<<"$(status km)"; then
+			fails 1 "being moved" attach 3 km
+			fails 1 "being moved" v 3 resize name=km size=500MiB
+		fi
+		settle_move "$1"
+	}
+	MIN_STEPS=5 kill_at_every 1 move name=km split=0 to=host3
+	same "$(at km 0)" host3
+	# The same around each write of the record, and a delete in the midst.
+	local n
+	for ((n = 1; n < 40; n += 5)); do
+		prepare
+		killed_at_syscall fdatasync $n 1 move name=km split=0 to=host3 || break
+		settle_move "$n"
+	done
+	[ $n -gt 3 ] || fail "fdatasync was called $n times only"
+	has_files 3 km
+	prepare
+	killed_at_syscall fdatasync 3 1 move name=km split=0 to=host3
+	v 2 delete name=km
+	nothing_left
+}
+
+test_a_node_that_dies_amid_a_move_loses_nothing() {
+	volume km
+	make_two km
+	# At its last step but two it copies.
+	v 1 move name=km split=0 to=host3 kill=5 >/dev/null 2>&1 || true
+	grep -q phase=Moving <<<"$(status km)"
+	node_silent 3
+	fails 1 "not moved yet" v 1 move name=km
+	# The volume need not wait for that node.
+	v 1 unmove name=km
+	attach 2 km
+	check "$(mnt 2 km)"
+	v 2 detach name=km
+	status km | grep -q 'reason=ExtentLeft'
+	node_back 3
+	v 1 move name=km split=0 to=host3 >/dev/null
+	same "$(at km 0)" host3
+	same "$(extents km)" 2
+	has_files 2 km
+	v 1 move name=km split=0 to=host1 kill=5 >/dev/null 2>&1 || true
+	node_silent 3
+	fails 1 "not moved yet" v 1 move name=km
+	node_back 3
+	v 1 move name=km >/dev/null
+	same "$(at km 0)" host1
+	has_files 2 km
+	v 1 delete name=km
+	nothing_left
+}
+
+test_a_node_is_drained_and_removed_beside_a_writer() {
+	local i
+	for i in a b c; do volume $i; done
+	at_exit on 1 trib node uncordon host1 --quiet
+	for i in a b; do make_two $i; done
+	# A mounted volume has a split there, and is written to.
+	on 1 trib volume create c --size 80MiB --placement local --local host1 --quiet
+	attach 2 c
+	writer_start "$(mnt 2 c)"
+	fails any "no node 'host9'" on 1 trib node drain host9
+	fails any "has split" on 1 trib node remove host1
+	fails 6 "host1 is cordoned, 2 splits have moved, and 1 splits and 0 extents of snapshots are there" \
+		on 3 trib node drain host1
+	on 3 trib node list | grep -q '^host1 .*cordoned'
+	for i in a b; do
+		! grep -q node=host1 <<<"$(status $i)" || fail "$i is there still"
+	done
+	writer_stop "$(mnt 2 c)"
+	fails any "has split 0 of volume 'c'" on 1 trib node remove host1
+	v 2 detach name=c
+	on 1 trib node drain host1 | grep -q 'host1 is empty and cordoned, 1 splits moved'
+	same "$(ls "$C/host1/pool/extents")" ""
+	for i in a b; do has_files 2 $i; done
+	attach 3 c
+	(cd "$(mnt 3 c)" && sha256sum --quiet -c w/*.sum)
+	v 3 detach name=c
+	# The last pools that may get anything keep what they have.
+	on 1 trib node cordon host2 --quiet
+	fails 5 "there is no other pool" on 1 trib node drain host3
+	! on 1 trib node list | grep -q '^host3 .*cordoned' || false
+	on 1 trib node uncordon host2 --quiet
+	on 1 trib node remove host1 --quiet
+	for i in a b c; do v 2 delete name=$i; done
+	on 2 trib node add host1 --control "unix:$C/host1/run/blockd.sock" --data 10.77.0.1:10809 --quiet
+	nothing_left
+}
+
+test_a_pool_is_drained_into_another_of_its_node() {
+	volume p
+	make_two p
+	at_exit on 1 trib pool uncordon host1/main --quiet
+	truncate -s 600M "$TEST_DIR/disk"
+	on 1 trib pool create --raw host1/disk "$TEST_DIR/disk" --quiet
+	at_exit on 1 trib pool delete host1/disk --quiet
+	on 1 trib volume move p --split 0 --to host1/disk | grep -q 'split 0 is in host1/disk, copied by block'
+	on 1 trib volume show p --json | jq -e '.splits[0].pool == "disk"'
+	has_files 3 p
+	on 1 trib volume move p --split 0 --to host1/main --quiet
+	on 2 trib pool drain host1/main --json | jq -e '.[0].pool == "disk" or .[0].node == "host3"'
+	has_files 3 p
+	same "$(ls "$C/host1/pool/extents")" ""
+	on 1 trib pool uncordon host1/main --quiet
+	v 1 delete name=p
+	nothing_left
+}
+
+test_what_a_lost_node_has_left_harms_nothing() {
+	volume l
+	make_two l
+	# The split moved, and the old node died before its extent was deleted.
+	# How many steps the copy takes depends on the machine: try until that is met.
+	local n=0
+	until grep -q 'condition=Moved reason=ExtentLeft' <<<"$(status l)"; do
+		[ $((n += 1)) -lt 60 ] || fail "nothing is left"
+		v 1 unmove name=l
+		[ "$(at l 0)" = host1 ] || v 1 move name=l split=0 to=host1 >/dev/null
+		v 1 move name=l split=0 to=host3 kill=$((n % 5 + 5)) >/dev/null 2>&1 || true
+	done
+	same "$(at l 0)" host3
+	node_silent 1
+	attach 2 l
+	check "$(mnt 2 l)"
+	v 2 detach name=l
+	fails 1 "is not deleted yet" v 2 move name=l split=0
+	on 2 trib node remove --lost host1 --quiet
+	v 2 move name=l split=0 >/dev/null
+	_blockd_spawn 1
+	on 2 trib node add host1 --control "unix:$C/host1/run/blockd.sock" --data 10.77.0.1:10809 --quiet
+	eventually 30 on 2 trib pool list host1
+	unset TRIB_TEST_CALL_TIMEOUT_MS
+	on 2 trib volume orphans --json | jq -e '.[0].name == "l-0" and .[0].node == "host1"'
+	has_files 1 l
+	on 2 trib extent delete --force host1/l-0 --quiet
+	v 2 delete name=l
+	nothing_left
+}
+
+run_tests "$@"

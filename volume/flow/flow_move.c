@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * volume_move(). The record says Moving from before the first step to the one
+ * write that makes the copy the split's. After that the old extent is only left
+ * over, and the volume Ready.
+ */
+#include "volume/flow/move.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "volume/flow/move_copy.h"
+#include "volume/mount/local.h"
+#include "volume/op/flow.h"
+
+/* ---- may it move? ---- */
+
+static int move_check_unattached(struct operation *op, struct error *err)
+{
+	const struct volume_record *record = op->record;
+
+	for (size_t i = 0; i < record->n_attachments; i++) {
+		const struct volume_attachment *a = &record->attachments[i];
+
+		if (a->state != ATTACHMENT_PUBLISHED)
+			return error_set(err, EBUSY,
+					 "it is attached on node '%s'%s%s; a "
+					 "split moves while nobody has its "
+					 "volume attached: unmount it there "
+					 "first",
+					 a->node,
+					 a->mount_point[0] ? " at " : "",
+					 a->mount_point);
+	}
+	return local_check_none(op, err);
+}
+
+/*
+ * The split that moves; else one that has left something; else the only one.
+ * n_splits: none of these.
+ */
+static size_t move_open(const struct volume_record *record)
+{
+	size_t found = record->n_splits == 1 ? 0 : record->n_splits;
+
+	for (size_t i = 0; i < record->n_splits; i++) {
+		const struct split_move *move = &record->splits[i].move;
+
+		if (move->node[0] && !move->left)
+			return i;
+		if (move->left)
+			found = i;
+	}
+	return found;
+}
+
+/* Find the split: the one that moves, the one asked for, or the only one. */
+static int move_find(struct operation *op, struct error *err)
+{
+	struct move *move = container_of(op, struct move, op);
+	const struct volume_record *record = op->record;
+	size_t wanted = move->request->split;
+
+	if (wanted != MOVE_ANY_SPLIT && wanted >= record->n_splits)
+		return error_set(err, EINVAL,
+				 "it has %zu splits, numbered from 0",
+				 record->n_splits);
+	move->index = wanted == MOVE_ANY_SPLIT ? move_open(record) : wanted;
+	if (move->index == record->n_splits)
+		return error_set(err, EINVAL,
+				 "it has %zu splits: say which, --split N",
+				 record->n_splits);
+	if (record->phase != VOLUME_MOVING || move_open(record) == move->index)
+		return 0;
+	return error_set(err, EBUSY,
+			 "split %zu is being moved; `trib volume move %s` "
+			 "finishes that, with --cancel it takes that back",
+			 move_open(record), op->name);
+}
+
+static int move_check(struct operation *op, struct error *err)
+{
+	int r = 0;
+
+	if (!op->record || op->record->phase != VOLUME_MOVING)
+		r = operation_check_ready(op, err);
+	if (r == 0)
+		r = operation_check_staying(op, err);
+	if (r == 0 && volume_plan_is_open(op->record))
+		r = error_set(err, EBUSY,
+			      "it is half way through a resize; finish that by "
+			      "`trib volume resize` first");
+	if (r == 0)
+		r = move_find(op, err);
+	return r == 0 && op->record->phase == VOLUME_MOVING
+		       ? move_check_unattached(op, err)
+		       : r;
+}
+
+/* What an earlier move has left goes first; then 1, unless more is asked for.
+ */
+static int move_finish_earlier(struct operation *op, struct error *err)
+{
+	struct move *move = container_of(op, struct move, op);
+	struct volume_split *split = move_split(op);
+	bool left = split->move.left;
+	int r = move_drop_left(op, split, err);
+
+	if (r < 0 || !left)
+		return r;
+	return move->request->to.node ? 0 : 1;
+}
+
+/* ---- begin ---- */
+
+/* The epoch that ends all users of the extent. */
+static int move_raise(struct operation *op, struct error *err)
+{
+	struct volume_split *split = move_split(op);
+	struct node_client *client = NULL;
+	struct node_extent extent = {0};
+	int r = context_client(op->ctx, split->node, &client, err);
+
+	if (r == 0)
+		r = node_client_get_extent(client, split->extent, &extent, err);
+	if (r == 0)
+		r = split_adopt(op, split, &extent, err);
+	if (r == 0)
+		r = split_check_known(op, split, &extent, err);
+	if (r == 0 && extent.local_device[0])
+		r = error_set(err, EBUSY,
+			      "extent '%s' is in use on its own node '%s', as "
+			      "%s",
+			      split->extent, split->node, extent.local_device);
+	if (r == 0)
+		r = volume_record_raise(op->record, extent.epoch, err);
+	node_extent_done(&extent);
+	return r;
+}
+
+static int move_begin(struct operation *op, struct error *err)
+{
+	struct move *move = container_of(op, struct move, op);
+	int r;
+
+	op->total = 5;
+	if (op->record->phase == VOLUME_MOVING)
+		return 0;
+	r = move_check_unattached(op, err);
+	if (r == 0)
+		r = volume_plan_move(op, move->index, &move->request->to, err);
+	if (r == 0)
+		r = move_raise(op, err);
+	if (r < 0)
+		return r;
+	op->record->phase = VOLUME_MOVING;
+	return operation_save(op, err);
+}
+
+/* ---- the new owner ---- */
+
+/* The split at its other place; the one it has left is to be deleted. */
+static struct volume_split at_other_place(const struct volume_split *split)
+{
+	struct volume_split moved = move_other_place(split);
+
+	moved.move = (struct split_move){.left = true};
+	memcpy(moved.move.node, split->node, sizeof(moved.move.node));
+	memcpy(moved.move.pool, split->pool, sizeof(moved.move.pool));
+	memcpy(moved.move.extent, split->extent, sizeof(moved.move.extent));
+	memcpy(moved.move.extent_id, split->extent_id,
+	       sizeof(moved.move.extent_id));
+	return moved;
+}
+
+static int move_switch(struct operation *op, struct error *err)
+{
+	struct volume_split *split = move_split(op);
+	const struct volume_split before = *split;
+	int r = move_check_copy(op, err);
+
+	if (r == 0)
+		r = operation_step(op, err, "record",
+				   "split %u is on node %s from now on",
+				   split->index, split->move.node);
+	if (r < 0)
+		return r;
+	*split = at_other_place(&before);
+	op->record->phase = VOLUME_READY;
+	r = operation_save(op, err);
+	if (r == 0)
+		return 0;
+	/* The store may have written the record: nothing is undone. */
+	*split = before;
+	op->record->phase = VOLUME_MOVING;
+	if (err)
+		err->code = EAGAIN;
+	return -EAGAIN;
+}
+
+static int move_end(struct operation *op, struct error *err)
+{
+	int r = move_drop_left(op, move_split(op), err);
+
+	if (r == 0)
+		operation_finish(op, "split %u of volume %s is on node %s",
+				 move_split(op)->index, op->name,
+				 move_split(op)->node);
+	return r;
+}
+
+/* ---- undo ---- */
+
+static int move_take_back(struct operation *op, struct volume_split *split,
+			  struct error *err)
+{
+	int r = move_drop_other(op, split, err);
+
+	if (r < 0)
+		return r;
+	move_unexport(op, split);
+	split->move = (struct split_move){0};
+	op->record->phase = VOLUME_READY;
+	return operation_save(op, err);
+}
+
+static int move_undo(struct operation *op, int r, struct error *err)
+{
+	return error_is_open(r) || r == -ECANCELED
+		       ? 1
+		       : move_take_back(op, move_split(op), err);
+}
+
+static void move_keep(struct operation *op, struct error *err)
+{
+	(void)operation_save(op, NULL); /* a repeat finds out how far it is */
+	(void)error_prefix(err, "it is not moved yet (repeat the command to go "
+				"on, or take it back with --cancel): ");
+}
+
+static const struct flow_phase move_phases[] = {
+	{move_check, FLOW_LEAVE}, {move_finish_earlier, FLOW_LEAVE},
+	{move_begin, FLOW_LEAVE}, {move_export, FLOW_UNDO},
+	{move_make, FLOW_UNDO},   {move_copy, FLOW_UNDO},
+	{move_switch, FLOW_UNDO}, {move_end, FLOW_LEAVE},
+	{NULL, FLOW_LEAVE},
+};
+static const struct flow move_flow = {
+	.phases = move_phases,
+	.undo = move_undo,
+	.keep = move_keep,
+};
+
+int volume_move(struct volume_context *ctx,
+		const struct volume_move_request *request,
+		struct volume_split *ret_split, struct error *err)
+{
+	struct move move = {.request = request};
+	int r = operation_begin_id(&move.op, ctx, request->name,
+				   "moving a split of volume", err);
+
+	if (r < 0)
+		return r;
+	r = flow_run(&move_flow, &move.op, err);
+	if (r == 0 && ret_split)
+		*ret_split = *move_split(&move.op);
+	operation_end(&move.op);
+	return r < 0 ? error_prefix(err, "move volume '%s': ", move.op.name)
+		     : 0;
+}
+
+/* ---- cancel ---- */
+
+/*
+ * The node that has the copy does not answer. The volume need not wait for it:
+ * the copy is only left over, and nobody's.
+ */
+static int cancel_later(struct operation *op, struct volume_split *split,
+			struct error *err)
+{
+	move_unexport(op, split);
+	split->move.left = split->move.extent_id[0];
+	split->move.copied = 0;
+	if (!split->move.left)
+		split->move = (struct split_move){0};
+	op->record->phase = VOLUME_READY;
+	return operation_save(op, err);
+}
+
+static int cancel_run(struct operation *op, struct error *err)
+{
+	if (!op->record)
+		return error_set(err, ENOENT, "there is no volume '%s'",
+				 op->name);
+	for (size_t i = 0; i < op->record->n_splits; i++) {
+		struct volume_split *split = &op->record->splits[i];
+
+		int r;
+
+		if (op->record->phase != VOLUME_MOVING || split->move.left ||
+		    !split->move.node[0])
+			continue;
+		r = move_take_back(op, split, err);
+		return r < 0 && error_is_open(r) ? cancel_later(op, split, err)
+						 : r;
+	}
+	return 0;
+}
+
+int volume_move_cancel(struct volume_context *ctx, const char *name,
+		       struct error *err)
+{
+	struct operation op;
+	int r = operation_begin_id(&op, ctx, name,
+				   "taking back a move of volume", err);
+
+	if (r < 0)
+		return r;
+	r = cancel_run(&op, err);
+	operation_end(&op);
+	return r < 0 ? error_prefix(err, "move volume '%s': ", op.name) : 0;
+}
