@@ -76,7 +76,7 @@ static void load_one(struct direct *direct, struct direct_extent *extent)
 }
 
 /* Lock held, let go of meanwhile. */
-static void zero_some(struct direct *direct, struct direct_extent *extent)
+static void load_zeroes(struct direct *direct, struct direct_extent *extent)
 {
 	const uint64_t end_cluster = extent->device->clusters;
 	struct error err;
@@ -132,7 +132,7 @@ void *direct_loader_run(void *context)
 		if (load)
 			load_one(direct, load);
 		else if (ahead)
-			zero_some(direct, ahead);
+			load_zeroes(direct, ahead);
 		else
 			wait_for_work(direct, next);
 	}

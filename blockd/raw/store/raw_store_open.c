@@ -143,8 +143,8 @@ static int lay_out(const struct raw_medium *medium,
 	return 0;
 }
 
-static int write_zeroes(struct raw_medium *medium, uint64_t offset,
-			uint64_t length)
+static int medium_zero(struct raw_medium *medium, uint64_t offset,
+		       uint64_t length)
 {
 	uint8_t *zeroes = block_alloc(RAW_BATCH_MAX);
 	int r = 0;
@@ -166,7 +166,7 @@ static int write_zeroes(struct raw_medium *medium, uint64_t offset,
 int store_wipe(struct raw_medium *medium, uint64_t offset, uint64_t length,
 	       struct error *err)
 {
-	int r = write_zeroes(medium, offset, length);
+	int r = medium_zero(medium, offset, length);
 
 	if (r == 0)
 		r = medium->ops->flush(medium);
@@ -177,10 +177,10 @@ int raw_store_write_zeroes(struct raw_store *store, uint32_t physical,
 			   uint32_t count, struct error *err)
 {
 	const struct raw_super *super = &store->super;
-	int r = write_zeroes(store->medium,
-			     super->data_start + ((uint64_t)physical
-						  << super->cluster_shift),
-			     (uint64_t)count << super->cluster_shift);
+	int r = medium_zero(store->medium,
+			    super->data_start + ((uint64_t)physical
+						 << super->cluster_shift),
+			    (uint64_t)count << super->cluster_shift);
 
 	return r < 0 ? medium_error(err, r, "writing zeroes") : 0;
 }
