@@ -8,12 +8,14 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/dm/mapper.h"
 #include "base/nbd/nbd_connect.h"
 #include "initiator/attach_parts.h"
 #include "initiator/device/loopdev.h"
 #include "initiator/device/top_device.h"
 
 #define CONNECT_TIMEOUT_MS 10000
+#define ANSWER_MS          2000 /* more than a server of this network takes */
 
 static bool same_text(const char *a, const char *b)
 {
@@ -165,12 +167,12 @@ static int note_place(struct attachment *a, const struct initiator_request *q,
 static int let_go(struct attachment *a, struct error *err)
 {
 	const struct transport *t = transport_find(a->record.transport);
-	int r = top_device_hold(&a->record, NULL);
+	int r = top_device_hold(&a->record, ANSWER_MS, NULL);
 	int failed = t->fail(a, err);
 
 	if (failed < 0 || r == 0)
 		return failed;
-	return top_device_hold(&a->record, err);
+	return top_device_hold(&a->record, MAPPER_LIMIT_MS, err);
 }
 
 static int put_next(struct attachment *a, struct error *err)

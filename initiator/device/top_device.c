@@ -16,7 +16,6 @@
 #define NAMES_MAX    64   /* cut-off devices of one attachment, still open */
 #define BUSY_MS      3000 /* for those who look at each new device (udev) */
 #define BUSY_STEP_MS 20
-#define HOLD_MS      2000 /* more than a server of this network takes to answer */
 
 struct mapper *top_device_mapper = &mapper_kernel;
 
@@ -192,13 +191,14 @@ int top_device_below(const struct record *record,
 	return 0;
 }
 
-int top_device_hold(const struct record *record, struct error *err)
+int top_device_hold(const struct record *record, int limit_ms,
+		    struct error *err)
 {
 	char uuid[MAPPER_NAME_MAX];
 
 	uuid_of(name_of(record), uuid);
-	return mapper_suspend(top_device_mapper, uuid, MAPPER_NO_FLUSH, HOLD_MS,
-			      err);
+	return mapper_suspend(top_device_mapper, uuid, MAPPER_NO_FLUSH,
+			      limit_ms, err);
 }
 
 int top_device_mend(const struct record *record, struct error *err)

@@ -54,9 +54,11 @@ int top_device_below(const struct record *record,
 
 /*
  * Hold its requests back until top_device_follow() or top_device_mend(), with
- * no flush. -ETIMEDOUT: what is below does not answer; it is not held.
+ * no flush. -ETIMEDOUT: what is below does not answer within @limit_ms; it is
+ * not held.
  */
-int top_device_hold(const struct record *record, struct error *err);
+int top_device_hold(const struct record *record, int limit_ms,
+		    struct error *err);
 
 /* Let record.device, record.size be what is below, while it is in use. */
 int top_device_follow(const struct record *record, struct error *err);
