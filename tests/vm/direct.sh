@@ -6,7 +6,7 @@
 long_tests='test_one_that_was_left_suspended_goes_on
 test_without_the_option_runs_end
 test_a_limited_extent_goes_through_blockd'
-inside_vm -m 1024 -t 1500 -d pool:1G -- "$@"
+inside_vm -m 1024 -d pool:1G -- "$@"
 need fio mkfs.ext4 dmsetup blkdiscard fstrim
 modprobe dm-mod || skip_all "the guest's kernel has no device mapper"
 modprobe -a loop fuse

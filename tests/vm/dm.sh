@@ -4,10 +4,11 @@
 # that needs no other machine. Nobody waits for udev: the guest has none.
 . "$(dirname "$0")/lib.sh"
 # The same by another way is in check-vm.
-long_tests='test_a_loop_device_in_use_is_made_anew
+long_tests='test_it_lies_over_the_kernel_s_nbd
+test_a_loop_device_in_use_is_made_anew
 test_a_kill_at_any_step_of_an_exchange_by_fuse
 test_a_silent_server_moves_by_nbd'
-inside_vm -m 1024 -t 1800 -d pool:1G -- "$@"
+inside_vm -m 1024 -d pool:1G -- "$@"
 . "$TOP/tests/initiator_lib.sh"
 need mkfs.ext4 mkfs.xfs e2fsck resize2fs dmsetup
 modprobe dm-mod || skip_all "the guest's kernel has no device mapper"

@@ -10,7 +10,7 @@ fetch_packages host-programs -n udev libudev1 libkmod2 lvm2 liblvm2cmd2.03 \
 	libedit2 libbsd0 mdadm multipath-tools kpartx liburcu8 libreadline8 \
 	fdisk libfdisk1 libsmartcols1
 fetch_open_iscsi
-inside_vm -m 1024 -t 900 -d pool:2G -- "$@"
+inside_vm -m 1024 -d pool:2G -- "$@"
 . "$(dirname "$0")/../initiator_lib.sh"
 need mkfs.ext4
 unset DM_DISABLE_UDEV # here is a udevd

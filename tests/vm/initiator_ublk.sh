@@ -3,5 +3,5 @@
 # The system test of the initiator's ublk transport, where the kernel has it for
 # sure.
 . "$(dirname "$0")/lib.sh"
-inside_vm -m 1024 -t 1800 -- "$@"
+inside_vm -m 1024 -- "$@"
 exec "$TOP/tests/system/initiator_ublk.sh" "$@"

@@ -6,7 +6,7 @@
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/open_iscsi_lib.sh"
 fetch_open_iscsi
-inside_vm -m 1024 -t 900 -d pool:2G -- "$@"
+inside_vm -m 1024 -d pool:2G -- "$@"
 . "$(dirname "$0")/../initiator_lib.sh"
 need mkfs.ext4 resize2fs e2fsck ip
 start_open_iscsi

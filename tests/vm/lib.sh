@@ -8,7 +8,8 @@
 # On the host inside_vm boots a machine (options as of tests/vm/run; a disk
 # "NAME:SIZE" is a new sparse file, removed afterwards) that runs this same
 # test, and passes its output and exit code on; it skips the test where there
-# can be no machine. In the guest it sources tests/lib.sh and goes on.
+# can be no machine. In the guest it sources tests/lib.sh and goes on. Only a
+# machine that hangs reaches its limit, $VM_SECONDS.
 #
 # A test that needs packages in the guest, which are not installed on the host,
 # has before inside_vm
@@ -37,7 +38,7 @@ put_packages() {
 }
 
 inside_vm() {
-	local top dir fetched options=() disk
+	local top dir fetched options=(-t "${VM_SECONDS:-2300}") disk
 	top=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 	if [ "${TRIB_VM:-}" = 1 ]; then
 		while [ "$1" != -- ]; do shift; done

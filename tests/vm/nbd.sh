@@ -4,7 +4,8 @@
 # and by our initiator: make a file system, fill it, fsync, unmount, check,
 # compare, detach, grow, fence.
 . "$(dirname "$0")/lib.sh"
-inside_vm -m 768 -t 900 -d pool:1G -- "$@"
+# The kernel uses a connection for each processor.
+inside_vm -c 2 -m 768 -d pool:1G -- "$@"
 . "$(dirname "$0")/../initiator_lib.sh"
 need fio nbd-client nbdkit mkfs.ext4 resize2fs
 call=$BUILD/test/blockd/testkit/blockd_call

@@ -6,7 +6,9 @@
 . "$(dirname "$0")/lib.sh"
 fetch_packages nfs -x '^(nfs-kernel-server|nfs-common|rpcbind)$' \
 	nfs-kernel-server nfs-common rpcbind
-inside_vm -m 768 -t 900 -d a:400M -d b:400M -d c:400M -- "$@"
+# Copies of a tree, and handles of what was forgotten, are in check-vm.
+long_tests=test_a_tree_is_copied_while_memory_is_short
+inside_vm -m 768 -d a:400M -d b:400M -d c:400M -- "$@"
 need mkfs.ext4 python3 setfacl pgrep
 for module in nfsd nfsv4 nfsv3; do
 	modprobe $module || skip_all "the guest's kernel has no $module"

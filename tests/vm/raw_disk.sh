@@ -3,7 +3,7 @@
 # A raw pool on a disk that is pulled out, put back, and exchanged for another
 # one: SCSI disks in memory that the kernel is told to forget and to look for.
 . "$(dirname "$0")/lib.sh"
-inside_vm -m 1024 -t 900 -- "$@"
+inside_vm -m 1024 -- "$@"
 need qemu-io
 modprobe sd_mod || skip_all "the guest's kernel has no SCSI disks"
 modprobe scsi_debug add_host=2 per_host_store=1 dev_size_mb=96 ||

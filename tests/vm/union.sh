@@ -3,7 +3,7 @@
 # A branch of a union is on a device that answers with errors, as a disk that
 # dies does: a device-mapper table that becomes "error", and is "linear" again.
 . "$(dirname "$0")/lib.sh"
-inside_vm -m 768 -t 900 -d a:400M -d b:400M -- "$@"
+inside_vm -m 768 -d a:400M -d b:400M -- "$@"
 need mkfs.ext4 mkfs.xfs dmsetup jq
 modprobe dm-mod || skip_all "the guest's kernel has no device mapper"
 D=$TEST_DIR

@@ -3,7 +3,7 @@
 # A cgroup that is killed as a whole for memory (memory.oom.group), with both
 # processes of a union in it, and a launcher: Kubernetes has each container so.
 . "$(dirname "$0")/lib.sh"
-inside_vm -m 768 -t 900 -- "$@"
+inside_vm -m 768 -- "$@"
 need pgrep
 modprobe fuse 2>/dev/null || true # or it is built in
 D=$TEST_DIR

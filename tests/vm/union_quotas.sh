@@ -4,7 +4,7 @@
 # has: the test of tests/system/union_model.sh that needs them.
 . "$(dirname "$0")/lib.sh"
 [ $# -gt 0 ] || set -- test_is_so_too_while_files_move_from_where_a_quota_is_met \
-	test_finds_who_goes_above_a_quota
-inside_vm -m 1024 -t "${VM_SECONDS:-900}" -- "$@"
+	${LONG_TESTS:+test_finds_who_goes_above_a_quota}
+inside_vm -m 1024 -- "$@"
 modprobe -a loop quota_v2 2>/dev/null || true # or they are built in
 exec "$TOP/tests/system/union_model.sh" "$@"

@@ -3,7 +3,7 @@
 # Those system tests of strangers' mount namespaces where the kernel has device
 # mapper: a device in use is taken away.
 . "$(dirname "$0")/lib.sh"
-inside_vm -m 1536 -t 900 -d pools:6G -- "$@"
+inside_vm -m 1536 -d pools:6G -- "$@"
 modprobe dm-mod || skip_all "the guest's kernel has no device mapper"
 modprobe -a loop fuse
 mkfs.xfs -q /dev/vda
