@@ -172,7 +172,8 @@ $(PROGRAMS:%=$(OUT)/bin/%) $(UNIT_TESTS) $(TEST_HELPERS):
 
 .PHONY: all programs tests help deps clean install uninstall generated \
         lint-flags \
-        check check-quick check-work times check-unit check-asan check-tsan check-system check-vm check-vm-long \
+        check check-quick check-work times check-unit check-asan check-tsan check-system check-system-long check-vm \
+        check-vm-long \
         check-engine check-union check-union-long check-debian13 check-libraries \
         check-wire check-kube check-csi check-csi-full \
         fuzz lint format perf demo demo-keep
@@ -194,7 +195,7 @@ help:
 	  'make check-union  the union, also beside one directory: SEEDS=N (100), SEED=N (root)' \
 	  'make check-union-long  thousands of seeds of every variant: kills, drains, losses, full branches (hours)' \
 	  'make check-debian13  programs, the union and a volume on Debian 13 (root; debootstrap)' \
-	  'make check-system wire and whole-system tests (root)' \
+	  'make check-system wire and whole-system tests (root);  make check-system-long: volumes, killed at each step' \
 	  'make check-work   instructions and system calls of the hot paths, by perf/work.recorded (root)' \
 	  'make check-wire   the servers of the wire before the clients of others (root)' \
 	  'make check-csi    the driver against every rule of CSI, on hosts of this machine (root)' \
@@ -225,6 +226,11 @@ check-tsan:
 check-system: all
 	$(Q)tests/run --name system --timeout 2400 --jobs 4 $(SYSTEM_TESTS)
 
+# Each step of what check-system kills at one of three, on the hosts of volumes.
+check-system-long: all
+	$(Q)LONG_TESTS=1 tests/run --name system-long --timeout 7200 --jobs 4 \
+	  $(filter tests/system/volume% tests/system/snapshot.sh,$(SYSTEM_TESTS))
+
 # What finds most in under five minutes of two processors.
 QUICK_TESTS = $(addprefix tests/system/,union.sh union_names.sh union_mount.sh \
   union_strict.sh nbd_wire.sh nbd_tls.sh iscsi_wire.sh raw_pool.sh pool_dir.sh \
@@ -237,10 +243,12 @@ check-quick: all
 	$(Q)tests/lint arrows format shell
 	$(Q)SEEDS=$(or $(SEEDS),6) tests/run --name quick --timeout 300 --jobs 4 $(UNIT_TESTS) $(QUICK_TESTS)
 
-# The seconds of the last make check, for the order of the next ones.
+# The seconds of the last make check, for the order of the next ones. Not those in a
+# virtual machine: they run one by one, and some have the name of a system test.
 times:
-	$(Q)sort -rn $(BUILD)/log/*.times | cat - tests/times | \
-	  awk '!seen[$$2]++ && $$1 >= 5' | sort -k1,1rn -k2 >tests/times~
+	$(Q)sort -rn $(filter-out %/vm.times %/vm-long.times,$(wildcard $(BUILD)/log/*.times)) | \
+	  cat - tests/times | \
+	  awk '!seen[$$2]++ && $$1 >= 5 {print $$1, $$2}' | sort -k1,1rn -k2 >tests/times~
 	$(Q)mv tests/times~ tests/times
 
 # The tests that SEED changes, and those that are always the same. Then the images,
@@ -291,7 +299,7 @@ check-union-long: all
 	$(Q)QUOTA_SEEDS=$(or $(SEEDS),100) VM_SECONDS=36000 tests/run --name union-long --timeout 36000 \
 	  tests/vm/union_quotas.sh
 	$(Q)KILLS=200 STEP=4 tests/run --name union-long --timeout 36000 tests/system/union_once.sh
-	$(Q)LONG=1 tests/run --name union-long --timeout 36000 tests/system/union_programs.sh
+	$(Q)LONG=1 LONG_TESTS=1 tests/run --name union-long --timeout 36000 tests/system/union_programs.sh
 	$(Q)LONG=1 KILLS=$(or $(SEEDS),30000) tests/run --name union-long --timeout 36000 \
 	  "tests/system/union_programs.sh test_rsync_while_servers_are_killed"
 
@@ -306,7 +314,7 @@ check-vm: all
 	$(Q)tests/run --name vm --timeout 2400 $(VM_TESTS)
 
 check-vm-long: all
-	$(Q)LONG_TESTS=1 tests/run --name vm-long --timeout 7200 $(VM_TESTS)
+	$(Q)LONG_TESTS=1 VM_CPUS=2 VM_SECONDS=7000 tests/run --name vm-long --timeout 7200 $(VM_TESTS)
 
 check-csi: all
 	$(Q)tests/run --name csi --timeout 2400 --jobs 3 $(CSI_TESTS)

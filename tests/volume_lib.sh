@@ -128,21 +128,24 @@ is_readable() { # HOST NAME
 }
 
 # kill_at_every OPERATION: call it with kill=1, kill=2... until it is not
-# killed any more; after each kill `settle N` has to bring things in order.
+# killed any more; after each kill `settle N` has to bring things in order. One of
+# three ($MIN_STEPS) steps, from any of the first; with LONG_TESTS=1 each.
 kill_at_every() { # HOST COMMAND KEY=VALUE...
-	local n rc
-	for ((n = 1; ; n++)); do
+	local n rc kills=0 every=${MIN_STEPS:-3}
+	[ "${LONG_TESTS:-0}" != 1 ] || every=1
+	for ((n = 1 + RANDOM % every; ; n += every)); do
 		[ $n -lt 60 ] || fail "never ends"
 		rc=0
 		prepare "$n"
 		v "$@" "kill=$n" >/dev/null 2>"$TEST_DIR/killed" || rc=$?
 		[ $rc = 137 ] || break
 		echo "# killed at step $n: $(tail -n 1 "$TEST_DIR/killed")"
+		kills=$((kills + 1))
 		settle "$n"
 	done
 	[ $rc = 0 ] || fail "at kill=$n: $(tail -n 1 "$TEST_DIR/killed")"
 	[ $n -gt "${MIN_STEPS:-3}" ] || fail "only $n steps"
-	echo "# killed at $((n - 1)) steps"
+	echo "# killed at $kills steps"
 }
 
 # late PROGRAM...: each of them, once it was started, writes its pid to

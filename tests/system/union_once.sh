@@ -171,6 +171,7 @@ test_files_change_once() {
 
 # A branch that is added: a caller without an answer adds it once more.
 test_branches_come_once() {
+	local STEP=${STEP:-64}
 	OPTIONS=control=$D/ctl
 	branches
 	mkdir "$D/c"

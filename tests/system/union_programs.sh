@@ -6,6 +6,8 @@
 . "$(dirname "$0")/../lib.sh"
 . "$TOP/tests/union_kill_lib.sh"
 . "$TOP/tests/union_lib.sh"
+# The same is done while servers are killed.
+long_tests=test_git_and_a_compiler
 need git make gcc sqlite3 rsync tar setfacl setfattr pgrep
 
 branches() {
