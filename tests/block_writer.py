@@ -21,15 +21,15 @@ BLOCK = 4096
 BLOCKS = 512
 
 
-def fill(page, index, number):
-    page[:] = struct.pack("<QQ", index, number) * (BLOCK // 16)
+def block(index, number):
+    return struct.pack("<QQ", index, number) * (BLOCK // 16)
 
 
 def check(page, index, allowed):
     found = struct.unpack_from("<QQ", page)
     if found[1] not in allowed or (found[1] and found[0] != index):
         sys.exit(f"block {index} has {found}, not one of {sorted(allowed)}")
-    if page[:] != struct.pack("<QQ", *found) * (BLOCK // 16):
+    if page != block(*found):
         sys.exit(f"block {index} is torn")
 
 
@@ -40,14 +40,15 @@ def main():
     allowed = [{0} for _ in range(BLOCKS)]
     number = failed = 0
     fd = os.open(path, os.O_RDWR | os.O_DIRECT)
-    for index in range(BLOCKS):
-        fill(page, index, 0)
-        os.pwritev(fd, [page], index * BLOCK)
+    every = mmap.mmap(-1, BLOCK * BLOCKS)
+    every[:] = b"".join(block(index, 0) for index in range(BLOCKS))
+    if os.pwritev(fd, [every], 0) != len(every):
+        sys.exit("a short write")
     print("began", flush=True)
     while not os.path.exists(stop):
         index = random.randrange(BLOCKS)
         number += 1
-        fill(page, index, number)
+        page[:] = block(index, number)
         try:
             if os.pwritev(fd, [page], index * BLOCK) != BLOCK:
                 sys.exit("a short write")
@@ -60,9 +61,10 @@ def main():
             time.sleep(0.005)
     os.close(fd)
     fd = os.open(path, os.O_RDONLY | os.O_DIRECT)
+    if os.preadv(fd, [every], 0) != len(every):
+        sys.exit("a short read")
     for index in range(BLOCKS):
-        os.preadv(fd, [page], index * BLOCK)
-        check(page, index, allowed[index])
+        check(every[index * BLOCK:(index + 1) * BLOCK], index, allowed[index])
     print(f"acknowledged {number - failed} failed {failed}", flush=True)
 
 

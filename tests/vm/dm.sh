@@ -280,7 +280,7 @@ write_blocks() {
 	"$TOP/tests/block_writer.py" "$device" "$TEST_DIR/stop" "$@" >"$TEST_DIR/written" 2>&1 &
 	WRITER=$!
 	at_exit touch "$TEST_DIR/stop"
-	eventually 60 grep -q began "$TEST_DIR/written"
+	eventually 300 grep -q began "$TEST_DIR/written"
 }
 blocks_are_there() {
 	touch "$TEST_DIR/stop"

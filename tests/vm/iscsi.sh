@@ -242,7 +242,7 @@ test_a_disk_in_use_is_made_anew() {
 	at_exit touch "$TEST_DIR/stop"
 	"$TOP/tests/block_writer.py" "$device" "$TEST_DIR/stop" >"$TEST_DIR/written" 2>&1 &
 	writer=$!
-	eventually 60 grep -q began "$TEST_DIR/written"
+	eventually 300 grep -q began "$TEST_DIR/written"
 	for i in 1 2 3; do
 		call attach $(by_iscsi 64M renew=1)
 		same "$(value device) $(value healthy)" "$device 1"
