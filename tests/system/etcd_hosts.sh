@@ -87,4 +87,26 @@ test_nothing_new_is_placed_on_a_cordoned_node() {
 	on 1 trib volume delete d --quiet
 }
 
+test_a_node_is_drained_by_whichever_host_while_a_member_is_away() {
+	at_exit on 1 trib volume delete e --quiet
+	at_exit on 1 trib node uncordon host1 --quiet
+	at_exit on 1 trib node uncordon host3 --quiet
+	on 1 trib node cordon host3 --quiet
+	on 1 trib volume create e --size 192MiB --splits 2 --quiet
+	on 1 trib node uncordon host3 --quiet
+	on 3 trib mount e "$(mnt 3 e)" --quiet
+	fill "$(mnt 3 e)"
+	fails 6 "1 splits and 0 extents of snapshots are there still" on 2 trib node drain host1
+	on 3 trib umount e --quiet
+	etcd_signal 2 KILL
+	on 2 trib node drain host1 --quiet
+	etcd_start 2
+	etcd_well
+	on 1 trib volume show e --json | jq -e '[.splits[].node] | sort == ["host2", "host3"]'
+	same "$(ls "$C/host1/pool/extents")" ""
+	on 1 trib mount e "$(mnt 1 e)" --quiet
+	check "$(mnt 1 e)"
+	on 1 trib umount e --quiet
+}
+
 run_tests "$@"
