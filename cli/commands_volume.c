@@ -117,8 +117,9 @@ static const struct command commands[] = {
 	 .kinds = {ARGUMENT_VOLUME, ARGUMENT_WORD},
 	 .summary = "make a volume with the present content of another",
 	 .text = "The source may be mounted and written to. The new volume "
-		 "is in the same pools. If it is\n"
-		 "larger, the options place the additional extents.",
+		 "shares its pools, or is copied\n"
+		 "to others where these have no room. The options place what is "
+		 "copied or added.",
 	 ROWS(volume_copy_rows),
 	 .needs_volumes = true,
 	 .run = volume_clone_run},
@@ -301,9 +302,9 @@ static const struct command commands[] = {
 	 .max_arguments = 2,
 	 .kinds = {ARGUMENT_SNAPSHOT, ARGUMENT_WORD},
 	 .summary = "make a new volume from a snapshot",
-	 .text = "The new volume is in the same pools. If it is larger, the "
-		 "options place the additional\n"
-		 "extents.",
+	 .text = "The new volume shares the pools of the snapshot, or is "
+		 "copied to others where these\n"
+		 "have no room. The options place what is copied or added.",
 	 ROWS(volume_copy_rows),
 	 .needs_volumes = true,
 	 .run = snapshot_restore_run},

@@ -104,24 +104,6 @@ static int volume_spec_fill(const struct cli_options *o,
 	return r < 0 ? r : volume_layout_fill(o, spec, err);
 }
 
-static void splits_print(const struct volume_record *record)
-{
-	struct table *table = table_new("SPLIT>", "NODE", "POOL", "EXTENT",
-					"SIZE>", NULL);
-	char text[SIZE_TEXT_MAX];
-
-	for (size_t i = 0; i < record->n_splits; i++) {
-		const struct volume_split *split = &record->splits[i];
-
-		table_cell(table, "%u", split->index);
-		table_cell(table, "%s", split->node);
-		table_cell(table, "%s", split->pool);
-		table_cell(table, "%s", split->extent);
-		table_cell(table, "%s", size_format(text, split->size));
-	}
-	table_print(table, stdout);
-}
-
 int volume_make(struct cli *cli, const char *name,
 		const struct volume_source *source, struct error *err)
 {
@@ -155,7 +137,7 @@ int volume_make(struct cli *cli, const char *name,
 			size_format(text, record->spec.capacity),
 			record->n_splits, record->n_splits == 1 ? "" : "s");
 		if (!cli->options.quiet)
-			splits_print(record);
+			volume_splits_print(record);
 	}
 	volume_record_free(record);
 	return 0;
@@ -229,7 +211,7 @@ int volume_resize_run(struct cli *cli, struct error *err)
 			record->n_splits, record->n_splits == 1 ? "" : "s");
 		tell_of_file_systems(cli, record);
 		if (!cli->options.quiet)
-			splits_print(record);
+			volume_splits_print(record);
 	}
 	volume_record_free(record);
 	return 0;
@@ -446,7 +428,7 @@ int volume_recover_run(struct cli *cli, struct error *err)
 			record->name, size_format(text, record->spec.capacity),
 			record->n_splits, record->n_splits == 1 ? "" : "s");
 		if (!cli->options.quiet)
-			splits_print(record);
+			volume_splits_print(record);
 	}
 	volume_record_free(record);
 	return 0;

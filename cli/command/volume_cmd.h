@@ -15,4 +15,7 @@ int limits_fill(const struct cli_options *o, struct volume_limits *limits,
 /* A line for each. */
 void limits_print(const struct volume_limits *limits);
 
+/* Print a table of the splits of a new volume. */
+void volume_splits_print(const struct volume_record *record);
+
 #endif

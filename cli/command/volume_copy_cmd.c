@@ -9,9 +9,40 @@
 #include "cli/command/command.h"
 #include "cli/command/volume_cmd.h"
 #include "cli/text/json.h"
+#include "cli/text/table.h"
 #include "volume/snapshot/snapshot.h"
 
 #define NONE "none"
+
+static const char *content_of(const struct volume_split *split)
+{
+	return split->source_node[0] ? "copied from node "
+	       : split->source[0]    ? "shared"
+				     : "new";
+}
+
+void volume_splits_print(const struct volume_record *record)
+{
+	const bool made_from = record->spec.source.kind != VOLUME_SOURCE_NONE;
+	struct table *table = table_new("SPLIT>", "NODE", "POOL", "EXTENT",
+					"SIZE>", made_from ? "CONTENT" : NULL,
+					NULL);
+	char text[SIZE_TEXT_MAX];
+
+	for (size_t i = 0; i < record->n_splits; i++) {
+		const struct volume_split *split = &record->splits[i];
+
+		table_cell(table, "%u", split->index);
+		table_cell(table, "%s", split->node);
+		table_cell(table, "%s", split->pool);
+		table_cell(table, "%s", split->extent);
+		table_cell(table, "%s", size_format(text, split->size));
+		if (made_from)
+			table_cell(table, "%s%s", content_of(split),
+				   split->source_node);
+	}
+	table_print(table, stdout);
+}
 
 /* The snapshot or volume named by the first argument, as the second. */
 static int make_from(struct cli *cli, enum volume_source_kind kind,

@@ -439,4 +439,137 @@ test_a_pool_without_reflinks_copies() {
 	nothing_left
 }
 
+# leave_room POOL MIB: fillers take what each host's pool has beyond that
+leave_room() {
+	local i free
+	for i in 1 2 3; do
+		free=$(t pool list "host$i" --json |
+			jq "[.[] | select(.name == \"$1\")][0].available / 1048576 | floor")
+		volume "filler-$1-$i"
+		t volume create "filler-$1-$i" --size "$((free - $2))MiB" --layout linear \
+			--in-pool "$1" --on "host$i"
+	done
+}
+room_again() {
+	local i
+	for i in 1 2 3; do t volume delete "filler-$1-$i"; done
+}
+# pools_of VOLUME: of its splits, sorted
+pools_of() { t volume show "$1" --json | jq -r '.record.status.splits[].pool' | sort | tr '\n' ' '; }
+no_copying_is_left() {
+	same "$(t extent list --json | jq '[.[] | select(.kind == "snapshot" and .export.active)] | length')" 0
+}
+# copying MEMBER: that of a split of "to" that is being copied
+copying() {
+	t volume show to --json 2>/dev/null | jq -r \
+		"[.record.status.splits[] | select(.state != \"Planned\" and .copying)][0].$1" |
+		grep '^host.$' >"$TEST_DIR/copying"
+}
+limit_snapshots() { # BANDWIDTH
+	local name
+	for name in $(t extent list --json |
+		jq -r '.[] | select(.kind == "snapshot") | .node + "/" + .name'); do
+		t extent limit "$name" --bandwidth "$1"
+	done
+}
+
+test_a_restore_and_a_clone_go_to_other_pools_where_the_source_has_no_room() {
+	local how m=$C/host1/mnt
+	for how in "--splits 2" "--layout linear --fs xfs"; do
+		volume from; volume to; drop sfrom
+		# shellcheck disable=SC2086
+		t volume create from --size 320MiB --in-pool cow $how
+		attach 1 from >/dev/null 2>&1
+		fill "$m/from"
+		t snapshot create sfrom from
+		rm "$m/from/d/1"
+		sync "$m/from/d"
+		leave_room cow 100
+		# From a snapshot, and from a volume that is in use.
+		on 1 trib snapshot restore sfrom to >"$TEST_DIR/said"
+		grep -q '^ *0 *host. *main .* copied from node host' "$TEST_DIR/said" ||
+			fail "$(cat "$TEST_DIR/said")"
+		same "$(pools_of to | tr -d ' ')" "$(pools_of from | tr -d ' ' | sed 's/cow/main/g')"
+		no_copying_is_left
+		attach 2 to >/dev/null 2>&1
+		check "$C/host2/mnt/to"
+		v 2 detach name=to 2>/dev/null
+		t volume delete to
+		t volume clone from to --size 400MiB
+		attach 1 to >/dev/null 2>&1
+		cmp "$m/from/d/8" "$m/to/d/8"
+		[ ! -e "$m/to/d/1" ]
+		[ "$(df_mib "$m/to")" -gt 320 ]
+		v 1 detach name=to 2>/dev/null
+		t volume delete to
+		no_copying_is_left
+		# Nowhere: the text says what is free where, and nothing is left.
+		leave_room main 60
+		fails 5 'MiB; and a copy of it elsewhere: ' \
+			t snapshot restore sfrom to
+		fails 5 'a copy of it elsewhere' t volume clone from to
+		same "$(t volume list --json | jq '[.[] | select(.metadata.name == "to")] | length')" 0
+		same "$(t snapshot list --all --json | jq length)" 1
+		room_again main
+		room_again cow
+		v 1 detach name=from 2>/dev/null
+		t snapshot delete sfrom
+		t volume delete from
+	done
+	pools_empty
+	nothing_left
+}
+
+test_killed_at_every_step_a_copy_in_other_pools_is_made_or_forgotten() {
+	local at extents flow host
+	volume from; volume to; drop sfrom
+	t volume create from --size 320MiB --splits 2 --in-pool cow
+	attach 1 from >/dev/null 2>&1
+	fill "$C/host1/mnt/from"
+	t snapshot create sfrom from
+	leave_room cow 100
+	extents=$(t extent list --json | jq length)
+	prepare() { :; }
+	settle() {
+		[ $(($1 % 2)) = 0 ] || v 3 create name=to snapshot=sfrom >/dev/null 2>&1
+		v 2 delete name=to >/dev/null 2>&1
+		extents_are "$extents"
+		no_copying_is_left
+	}
+	kill_at_every 2 create name=to snapshot=sfrom
+	t volume delete to
+	settle() {
+		[ $(($1 % 2)) = 0 ] || v 3 clone name=to from=from >/dev/null 2>&1
+		v 2 delete name=to >/dev/null 2>&1
+		extents_are "$extents"
+		same "$(t snapshot list --all --json | jq length)" 1 "snapshots"
+	}
+	kill_at_every 2 clone name=to from=from
+	t volume delete to
+
+	# The blockd that copies, and the one it copies from, are killed half way.
+	for at in node sourceNode; do
+		limit_snapshots 1MiB
+		v 2 create name=to snapshot=sfrom >/dev/null 2>&1 &
+		flow=$!
+		eventually 60 copying "$at"
+		host=$(tail -c 2 "$TEST_DIR/copying")
+		blockd_signal "$host" KILL
+		blockd_start "$host"
+		limit_snapshots none
+		wait "$flow" || t snapshot restore sfrom to
+		no_copying_is_left
+		attach 2 to >/dev/null 2>&1
+		check "$C/host2/mnt/to"
+		v 2 detach name=to 2>/dev/null
+		t volume delete to
+	done
+	room_again cow
+	v 1 detach name=from 2>/dev/null
+	t snapshot delete sfrom
+	t volume delete from
+	pools_empty
+	nothing_left
+}
+
 run_tests "$@"

@@ -3,6 +3,7 @@
  * volume_create(): the phases of a volume until it is ready (volume/op/flow.h).
  */
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/cleanup.h"
@@ -12,6 +13,8 @@
 #include "volume/op/split.h"
 #include "volume/plan/volume_plan.h"
 #include "volume/snapshot/clone_source.h"
+
+#define COPIES_NAMED 4 /* in a sentence for a person */
 
 /* A clone's record comes first: its source is cut under a name made of it. */
 static int create_clone_record(struct operation *op, struct error *err)
@@ -65,8 +68,35 @@ static int create_extents(struct operation *op, struct error *err)
 	return split_foreach(op, &work, NULL, err);
 }
 
+/* Say which splits were copied, from where to where. */
+static void create_tell_copies(struct operation *op, char *ret, size_t size)
+{
+	size_t n = 0, at = 0;
+
+	ret[0] = '\0';
+	for (size_t i = 0; i < op->record->n_splits; i++) {
+		const struct volume_split *s = &op->record->splits[i];
+
+		if (!s->source_node[0] || n++ >= COPIES_NAMED)
+			continue;
+		at += (size_t)snprintf(ret + at, size - at,
+				       "%ssplit %u copied from node %s to pool "
+				       "%s of node %s",
+				       at ? ", " : "", s->index, s->source_node,
+				       s->pool, s->node);
+	}
+	if (n > COPIES_NAMED)
+		(void)snprintf(ret + at, size - at, " and %zu more",
+			       n - COPIES_NAMED);
+	if (n > 0)
+		(void)store_tell(op->ctx->store, RECORD_KIND_VOLUME, op->name,
+				 false, "Copied", NULL,
+				 "%s; the others share their pools' data", ret);
+}
+
 static int create_finish(struct operation *op, struct error *err)
 {
+	char copies[COPIES_NAMED * 320 + 64];
 	int r = operation_step(op, err, "record", "writing the record");
 
 	if (r < 0)
@@ -77,9 +107,12 @@ static int create_finish(struct operation *op, struct error *err)
 	if (r < 0)
 		return error_set(err, -r, "the record has no room");
 	r = operation_save(op, err);
-	if (r == 0)
-		operation_finish(op, "volume %s is ready", op->name);
-	return r;
+	if (r < 0)
+		return r;
+	create_tell_copies(op, copies, sizeof(copies));
+	operation_finish(op, "volume %s is ready%s%s", op->name,
+			 copies[0] ? ": " : "", copies);
+	return 0;
 }
 
 /* ---- undo ---- */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "volume/op/extent_labels.h"
+#include "volume/op/extent_pull.h"
 
 /*
  * The part of @limit that @size is of @whole, rounded up: at least 1, and
@@ -47,17 +48,35 @@ static bool is_ours(const struct operation *op,
 	       strcmp(split->extent_id, extent->id) == 0;
 }
 
+/* Note the extent that was made for the split. */
+static int split_take(struct operation *op, struct volume_split *split,
+		      const struct node_extent *extent, struct error *err)
+{
+	if (extent->size != split->size || strlen(extent->id) != 36)
+		return error_set(err, EPROTO,
+				 "node '%s': made another extent than was "
+				 "asked for",
+				 split->node);
+	operation_lock(op);
+	memcpy(split->extent_id, extent->id, sizeof(split->extent_id));
+	split->state = split->source[0] ? split->source_state : SPLIT_CREATED;
+	operation_unlock(op);
+	return 0;
+}
+
 int split_create(struct operation *op, struct volume_split *split,
 		 struct error *err)
 {
 	struct labels labels = {0};
+	/* Else it is of zeroes, and pulls its content later. */
+	const bool shares = split->source[0] && !split->source_node[0];
 	const struct node_extent_request wanted = {
 		.pool = split->pool,
 		.name = split->extent,
 		.size = split->size,
 		.labels = &labels,
-		.source = split->source[0] ? split->source : NULL,
-		.source_id = split->source[0] ? split->source_id : NULL,
+		.source = shares ? split->source : NULL,
+		.source_id = shares ? split->source_id : NULL,
 		.limits = split_limits(op->record, split),
 	};
 	struct node_extent extent = {0};
@@ -83,20 +102,32 @@ int split_create(struct operation *op, struct volume_split *split,
 	labels_done(&labels);
 	if (r < 0)
 		return r;
-	if (extent.size != split->size || strlen(extent.id) != 36)
-		r = error_set(err, EPROTO,
-			      "node '%s': made another extent than was asked "
-			      "for",
-			      split->node);
-	operation_lock(op);
-	if (r == 0) {
-		memcpy(split->extent_id, extent.id, sizeof(split->extent_id));
-		split->state = split->source[0] ? split->source_state
-						: SPLIT_CREATED;
-	}
-	operation_unlock(op);
+	r = split_take(op, split, &extent, err);
 	node_extent_done(&extent);
 	return r;
+}
+
+void split_pull_of(const struct volume_split *split, struct extent_pull *ret)
+{
+	ret->from_node = split->source_node;
+	ret->from = split->source;
+	ret->from_id = split->source_id;
+	ret->to_node = split->node;
+	ret->to = split->extent;
+	ret->to_id = split->extent_id;
+	ret->position = split->pulled;
+}
+
+/* The source of a copy that is not whole may still let its node in. */
+static int split_end_pull(struct operation *op,
+			  const struct volume_split *split, struct error *err)
+{
+	struct extent_pull pull = {0};
+
+	if (!split->copying)
+		return 0;
+	split_pull_of(split, &pull);
+	return extent_pull_end(op->ctx, &pull, err);
 }
 
 int split_delete(struct operation *op, struct volume_split *split,
@@ -130,7 +161,9 @@ int split_delete(struct operation *op, struct volume_split *split,
 						      extent.id, err);
 	}
 	node_extent_done(&extent);
-	if (r < 0 && r != -ENOENT)
+	if (r == 0 || r == -ENOENT)
+		r = split_end_pull(op, split, err);
+	if (r < 0)
 		return r;
 	operation_lock(op);
 	split->state = SPLIT_DELETED;

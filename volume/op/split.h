@@ -13,7 +13,16 @@
 int split_create(struct operation *op, struct volume_split *split,
 		 struct error *err);
 
-/* Delete its extent, if it is this volume's. Not there: 0. */
+/*
+ * Fill in from where the split's content is copied, and how far it is. Borrows
+ * from @split; failures and done stay.
+ */
+struct extent_pull;
+void split_pull_of(const struct volume_split *split, struct extent_pull *ret);
+
+/*
+ * Delete its extent, if it is this volume's, and end its copy. Not there: 0.
+ */
 int split_delete(struct operation *op, struct volume_split *split,
 		 struct error *err);
 

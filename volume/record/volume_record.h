@@ -117,9 +117,16 @@ struct volume_split {
 	 */
 	bool suspect;
 	char fs_uuid[UUID_TEXT_SIZE]; /* fixed at create */
-	/* Source of its content, on the same node; "": zeroes. */
+	/* Source of its content; "": zeroes. */
 	char source[RECORD_NAME_SIZE];
 	char source_id[UUID_TEXT_SIZE];
+	/*
+	 * The source's node, if it is in another pool: the content is copied.
+	 * "": in the same pool, which shares it.
+	 */
+	char source_node[RECORD_NAME_SIZE];
+	bool copying;                  /* the copy is not whole */
+	uint64_t pulled;               /* bytes of it, while copying */
 	enum split_state source_state; /* the split's, once it is made */
 	struct split_move move;
 };
@@ -209,7 +216,7 @@ struct volume_spec {
 	/*
 	 * Source of a clone. Its layout and file system are the source's (""
 	 * when asked for: the same), its capacity is at least the source's (0:
-	 * the same). The source's nodes and pools have to be allowed.
+	 * the same).
 	 */
 	struct volume_source source;
 	struct volume_limits limits; /* volume_limit() changes them */

@@ -93,6 +93,12 @@ static struct json_object *encode_splits(const struct volume_record *record)
 				 json_object_new_boolean(true));
 		json_add_text(object, "source", s->source);
 		json_add_text(object, "sourceID", s->source_id);
+		json_add_text(object, "sourceNode", s->source_node);
+		if (s->copying)
+			json_add(object, "copying",
+				 json_object_new_boolean(true));
+		if (s->pulled)
+			json_add_number(object, "pulled", s->pulled);
 		if (s->source[0])
 			json_add_text(object, "sourceState",
 				      split_names[s->source_state]);
@@ -180,6 +186,16 @@ static void scan_split_source(struct json_scan *scan,
 		return;
 	record_scan_name(scan, object, "source", split->source);
 	record_scan_uuid(scan, object, "sourceID", split->source_id, true);
+	if (json_object_object_get_ex(object, "sourceNode", NULL))
+		record_scan_name(scan, object, "sourceNode",
+				 split->source_node);
+	split->pulled = json_scan_number(scan, object, "pulled", 0, split->size,
+					 false);
+	split->copying = json_scan_flag(scan, object, "copying");
+	if (split->copying && !split->source_node[0])
+		json_scan_fail(scan, "copying", "without sourceNode");
+	if (split->pulled && !split->copying)
+		json_scan_fail(scan, "pulled", "of no copy");
 	split->source_state = split_state_scan(scan, object, "sourceState");
 	if (split->source_state == SPLIT_PLANNED ||
 	    split->source_state == SPLIT_DELETED)

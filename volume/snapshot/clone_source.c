@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/cleanup.h"
 #include "base/size.h"
@@ -186,7 +185,7 @@ struct plan {
 	struct operation *op;
 	const struct snapshot_record *source;
 	struct capacity capacity;
-	struct planner_split *now; /* owned; as the source has them */
+	struct planner_split *now; /* owned; of the source's sizes */
 };
 
 static bool is_allowed(const struct volume_spec *spec,
@@ -200,51 +199,139 @@ static bool is_allowed(const struct volume_spec *spec,
 	       (spec->pools.count == 0 ||
 		name_list_has(&spec->pools, pool->pool)) &&
 	       labels_match(&spec->node_labels,
-			    pool->labels ? pool->labels : &none);
+			    pool->labels ? pool->labels : &none) &&
+	       !pool->cordoned;
 }
 
-/* Place one copy where the split of the source is: it takes room there. */
-static int place_one(struct plan *plan, const struct snapshot_split *split,
-		     struct error *err)
+/*
+ * Find the pool of a split of the source. A source on a silent node can't be
+ * copied, either.
+ */
+static int pool_of_source(const struct plan *plan,
+			  const struct snapshot_split *split,
+			  struct planner_pool **ret, struct error *err)
 {
 	const struct node_state *node = capacity_node(&plan->capacity,
 						      split->node);
-	struct planner_pool *pool = capacity_pool(&plan->capacity, split->node,
-						  split->pool);
-	char text[2][SIZE_TEXT_MAX];
 
 	if (node && !node->reachable)
 		return error_set(err, EHOSTUNREACH, "%s", node->problem);
-	if (!node || !pool || !pool->online)
+	*ret = capacity_pool(&plan->capacity, split->node, split->pool);
+	if (!node || !*ret || !(*ret)->online)
 		return error_set(err, EIO,
 				 "pool '%s' of node '%s', which has split %u "
 				 "of the source, is not there",
 				 split->pool, split->node, split->index);
-	if (pool->cordoned)
-		return error_set(err, ENOSPC,
-				 "split %u of the source is in pool '%s' of "
-				 "node '%s', which is cordoned",
-				 split->index, split->pool, split->node);
-	if (!is_allowed(&plan->op->record->spec, pool))
-		return error_set(err, ENOSPC,
-				 "split %u of the source is in pool '%s' of "
-				 "node '%s', which the placement does not "
-				 "allow",
-				 split->index, split->pool, split->node);
-	if (pool->available < split->size)
-		return error_set(err, ENOSPC,
-				 "split %u of the source needs %s in pool '%s' "
-				 "of node '%s', which has %s",
-				 split->index,
-				 size_format(text[0], split->size), split->pool,
-				 split->node,
-				 size_format(text[1], pool->available));
-	pool->available -= split->size;
+	return 0;
+}
+
+static void place_take(struct plan *plan, const struct snapshot_split *split,
+		       size_t pool)
+{
+	plan->capacity.pools[pool].available -= split->size;
 	plan->now[split->index] = (struct planner_split){
-		.pool = (size_t)(pool - plan->capacity.pools),
+		.pool = pool,
 		.size = split->size,
 	};
-	return 0;
+}
+
+/* Share the content of a split where that is, if there is room. 1: there is. */
+static int place_shared(struct plan *plan, const struct snapshot_split *split,
+			struct error *err)
+{
+	struct planner_pool *pool = NULL;
+	int r = pool_of_source(plan, split, &pool, err);
+
+	if (r < 0)
+		return r;
+	if (!is_allowed(&plan->op->record->spec, pool) ||
+	    pool->available < split->size)
+		return 0;
+	place_take(plan, split, (size_t)(pool - plan->capacity.pools));
+	return 1;
+}
+
+/* Why a split is not shared, before @err, why it is not copied either. */
+static int place_refused(const struct plan *plan,
+			 const struct snapshot_split *split, struct error *err)
+{
+	struct planner_pool *pool = NULL;
+	char text[SIZE_TEXT_MAX];
+
+	(void)pool_of_source(plan, split, &pool, NULL);
+	if (!is_allowed(&plan->op->record->spec, pool))
+		(void)error_prefix(err,
+				   "split %u of the source is in pool '%s' of "
+				   "node '%s', where the placement allows "
+				   "none; and a copy of it elsewhere: ",
+				   split->index, split->pool, split->node);
+	else
+		(void)error_prefix(err,
+				   "split %u of the source is in pool '%s' of "
+				   "node '%s', which has room for %s; and a "
+				   "copy of it elsewhere: ",
+				   split->index, split->pool, split->node,
+				   size_format(text, pool->available));
+	return -ENOSPC;
+}
+
+/* Place a split by itself in another pool, as the planner places a volume. */
+static int place_copied(struct plan *plan, const struct snapshot_split *split,
+			const bool *used, struct error *err)
+{
+	const size_t n = plan->capacity.n_pools;
+	auto_free struct planner_pool *pools = calloc(n + 1, sizeof(*pools));
+	auto_free struct planner_split *place = NULL;
+	struct volume_spec one = plan->op->record->spec; /* borrows */
+	size_t count = 0;
+	int r;
+
+	if (!pools)
+		return error_set(err, ENOMEM, "out of memory");
+	for (size_t i = 0; i < n; i++) {
+		pools[i] = plan->capacity.pools[i];
+		if (used[i] && !one.share_pools)
+			pools[i].available = 0;
+	}
+	(void)strcpy(one.layout, "linear"); /* one extent; the source's size */
+	one.fs_type[0] = '\0';
+	one.stripe_width = 0;
+	one.stripe_unit = 0;
+	one.min_splits = 0;
+	one.max_splits = 1;
+	one.max_extent = 0;
+	one.capacity = split->size;
+	r = planner_place(&one, pools, n, &place, &count, err);
+	if (r == -ENOSPC)
+		return place_refused(plan, split, err);
+	if (r == 0)
+		place_take(plan, split, place[0].pool);
+	return r;
+}
+
+/* Share what can be shared; the rest goes to other pools. */
+static int place_all(struct plan *plan, struct error *err)
+{
+	const struct snapshot_record *source = plan->source;
+	auto_free bool *used = calloc(plan->capacity.n_pools + 1,
+				      sizeof(*used));
+	int r = 0;
+
+	if (!used)
+		return error_set(err, ENOMEM, "out of memory");
+	for (size_t i = 0; r >= 0 && i < source->n_splits; i++) {
+		r = place_shared(plan, &source->splits[i], err);
+		if (r > 0)
+			used[plan->now[i].pool] = true;
+	}
+	for (size_t i = 0; r >= 0 && i < source->n_splits; i++) {
+		if (plan->now[i].size)
+			continue;
+		r = place_copied(plan, &source->splits[i], used, err);
+		if (r == 0)
+			used[plan->now[i].pool] = true;
+	}
+	return r < 0 ? r : 0;
 }
 
 static int split_from(struct plan *plan, const struct snapshot_split *from,
@@ -260,6 +347,10 @@ static int split_from(struct plan *plan, const struct snapshot_split *from,
 		return r;
 	memcpy(ret->source, from->extent, sizeof(ret->source));
 	memcpy(ret->source_id, from->extent_id, sizeof(ret->source_id));
+	if (strcmp(ret->node, from->node) != 0 ||
+	    strcmp(ret->pool, from->pool) != 0)
+		memcpy(ret->source_node, from->node, sizeof(ret->source_node));
+	ret->copying = ret->source_node[0];
 	/* A split that is not formatted yet gets a file system of its own. */
 	if (from->content == SPLIT_READY)
 		memcpy(ret->fs_uuid, from->fs_uuid, sizeof(ret->fs_uuid));
@@ -312,8 +403,7 @@ static int plan_from(struct plan *plan, struct error *err)
 	plan->now = calloc(source->n_splits + 1, sizeof(*plan->now));
 	if (!plan->now)
 		return error_set(err, ENOMEM, "out of memory");
-	for (size_t i = 0; r == 0 && i < source->n_splits; i++)
-		r = place_one(plan, &source->splits[i], err);
+	r = place_all(plan, err);
 	if (r == 0)
 		r = planner_grow(spec, plan->now, source->n_splits,
 				 plan->capacity.pools, plan->capacity.n_pools,
@@ -363,71 +453,6 @@ int clone_source_plan(struct operation *op, struct error *err)
 	free(plan.now);
 	snapshot_record_free(source);
 	return r;
-}
-
-/* ---- wait ---- */
-
-/* Return a lower bound on the split's copied bytes. */
-static int split_copied(struct operation *op, const struct volume_split *split,
-			bool *ret_done, uint64_t *ret_bytes, struct error *err)
-{
-	struct node_client *client = NULL;
-	struct node_extent extent = {0};
-	int r = context_client(op->ctx, split->node, &client, err);
-
-	if (r == 0)
-		r = node_client_get_extent(client, split->extent, &extent, err);
-	if (r == 0) {
-		*ret_done = strcmp(extent.state, NODE_COPYING) != 0;
-		*ret_bytes = *ret_done ? split->size : extent.copied;
-	}
-	node_extent_done(&extent);
-	return r;
-}
-
-static int clone_copied(struct operation *op, bool *ret_done,
-			uint64_t *ret_bytes, struct error *err)
-{
-	int r = 0;
-
-	*ret_done = true;
-	*ret_bytes = 0;
-	for (size_t i = 0; r == 0 && i < op->record->n_splits; i++) {
-		const struct volume_split *split = &op->record->splits[i];
-		uint64_t bytes = 0;
-		bool done = true;
-
-		if (!split->source[0])
-			continue;
-		r = split_copied(op, split, &done, &bytes, err);
-		*ret_done = *ret_done && done;
-		*ret_bytes += bytes;
-	}
-	return r;
-}
-
-int clone_source_wait(struct operation *op, struct error *err)
-{
-	const struct timespec a_second = {.tv_sec = 1};
-	char text[2][SIZE_TEXT_MAX];
-	uint64_t bytes;
-	bool done = false;
-	int r;
-
-	if (op->record->spec.source.kind == VOLUME_SOURCE_NONE)
-		return 0;
-	for (;;) {
-		r = clone_copied(op, &done, &bytes, err);
-		if (r < 0 || done)
-			return r;
-		r = operation_step(
-			op, err, "copy", "copying the content, %s of %s",
-			size_format(text[0], bytes),
-			size_format(text[1], op->record->spec.capacity));
-		if (r < 0)
-			return r;
-		(void)nanosleep(&a_second, NULL);
-	}
 }
 
 int clone_source_drop(struct operation *op, struct error *err)
