@@ -1,4 +1,4 @@
-$(eval $(call library,nbdclient,\
+$(eval $(call library,nbdparts,\
   initiator/device/parts.c initiator/device/ublk_device.c,,base))
 
 $(eval $(call library,initiator,\
@@ -7,17 +7,17 @@ $(eval $(call library,initiator,\
   initiator/nbd/nbd_netlink.c initiator/device/record.c initiator/device/top_device.c initiator/transport/transport.c \
   initiator/transport/nbd_process.c initiator/transport/transport_fuse.c \
   initiator/transport/transport_iscsi.c initiator/transport/transport_loop.c \
-  initiator/transport/transport_nbd.c initiator/transport/transport_ublk.c,libnl-3.0 libnl-genl-3.0,nbdclient launch dm base))
+  initiator/transport/transport_nbd.c initiator/transport/transport_ublk.c,libnl-3.0 libnl-genl-3.0,nbdparts launch dm base))
 
 $(eval $(call program,trib-nbd,\
   initiator/nbd/nbd_connector.c initiator/nbd/nbd_fuse.c initiator/nbd/nbd_fuse_buffers.c \
   initiator/nbd/nbd_fuse_main.c initiator/nbd/nbd_link.c initiator/nbd/nbd_parts.c initiator/nbd/nbd_survive.c \
-  initiator/nbd/nbd_ublk.c,nbdclient base,fuse3))
+  initiator/nbd/nbd_ublk.c,nbdparts base,fuse3))
 
 $(eval $(call test_helper,initiator/initiator_call_main,initiator base,))
 $(eval $(call unit_test,initiator/iscsi/iscsi_record_test,initiator base))
 $(eval $(call unit_test,initiator/iscsi/iscsi_sysfs_test,initiator base))
-$(eval $(call unit_test,initiator/device/parts_test,nbdclient base))
+$(eval $(call unit_test,initiator/device/parts_test,nbdparts base))
 $(eval $(call unit_test,initiator/device/record_test,initiator base))
 $(eval $(call unit_test,initiator/device/top_device_test,initiator base,\
   base/testkit/mapper_stand.c))
@@ -26,7 +26,7 @@ $(eval $(call fuzzer,initiator/device/record_fuzz,\
   initiator/device/record.c base/clock.c base/error.c base/file.c base/uuid_name.c \
   base/log.c))
 SYSTEM_TESTS += tests/system/initiator.sh tests/system/initiator_nbd_kernel.sh tests/system/initiator_ublk.sh
-$(eval $(call unit_test,initiator/nbd/nbd_link_test,nbdclient base,\
+$(eval $(call unit_test,initiator/nbd/nbd_link_test,nbdparts base,\
   initiator/nbd/nbd_connector.c initiator/nbd/nbd_link.c))
-$(eval $(call unit_test,initiator/nbd/nbd_survive_test,nbdclient base,\
+$(eval $(call unit_test,initiator/nbd/nbd_survive_test,nbdparts base,\
   initiator/nbd/nbd_connector.c initiator/nbd/nbd_link.c initiator/nbd/nbd_parts.c initiator/nbd/nbd_survive.c))
