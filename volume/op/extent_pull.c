@@ -170,8 +170,9 @@ static int range_take(void *context, uint64_t size, uint64_t offset,
 	return 0;
 }
 
-static int ranges_list(const struct extent_pull *pull, struct pull_from *from,
-		       struct pull_ranges *ret, struct error *err)
+static int pull_ranges_list(const struct extent_pull *pull,
+			    struct pull_from *from, struct pull_ranges *ret,
+			    struct error *err)
 {
 	const struct node_ranges_request request = {
 		.name = pull->from,
@@ -223,7 +224,7 @@ static int pull_begin(struct node_client *to, struct extent_pull *pull,
 {
 	struct pull_ranges ranges = {0};
 	struct node_pulled answer;
-	int r = ranges_list(pull, from, &ranges, err);
+	int r = pull_ranges_list(pull, from, &ranges, err);
 
 	if (r == 0 && ranges.n == 0)
 		pull->done = true;
