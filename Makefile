@@ -203,6 +203,7 @@ help:
 	  'make check-vm     the tests in a virtual machine;  make check-vm-long: the long ones, too' \
 	  'make check-kube   a real Kubernetes API server (root; built at first use)' \
 	  'make manifests    what a Kubernetes cluster is given, rendered and checked' \
+	  'make sidecars     which sidecars of Kubernetes have a newer version' \
 	  'make image        all programs as a container image' \
 	  'make fuzz         each fuzz target, or T=NAME, for SECONDS (default 30)' \
 	  'make lint         include arrows, rooms, cppcheck, clang-tidy, clang-format' \

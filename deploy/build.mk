@@ -41,5 +41,10 @@ image:
 manifests:
 	$(Q)tests/manifests/render $(BUILD)/manifests || [ $$? = 77 ]
 
+# Which sidecars of Kubernetes have a newer version: needs the Internet.
+.PHONY: sidecars
+sidecars:
+	$(Q)deploy/sidecar-versions
+
 SYSTEM_TESTS += tests/system/manifests.sh
 KUBE_TESTS   += tests/kube/pods.sh

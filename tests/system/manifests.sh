@@ -24,6 +24,10 @@ chart() {
 	return "${PIPESTATUS[0]}"
 }
 
+# NAME:VERSION of each sidecar that we are to run.
+listed() { awk '/^[^#]/ {print $1 ":" $2}' deploy/sidecars | sort; }
+version_of() { awk -v name="$1" '$1 == name {print $2}' deploy/sidecars; }
+
 test_all_manifests_are_valid() {
 	rendered
 }
@@ -51,7 +55,7 @@ test_chart_stays_valid_with_other_values() {
 		'floor = 1GiB' 'path: /srv/kubelet/plugins_registry' '--log-level=debug' \
 		'--tls-name=storage.example' 'replicas: 1' 'name: mine' \
 		'--ephemeral-limit=5Gi' 'name: tributary-node-ephemeral' \
-		'sig-storage/csi-snapshotter:v8.6.0' 'name: tributary-controller-snapshots' \
+		"sig-storage/csi-snapshotter:$(version_of csi-snapshotter)" 'name: tributary-controller-snapshots' \
 		'CSIVolumeGroupSnapshot=true' 'name: tributary-controller-group-snapshots' \
 		'VolumeAttributesClass=false'; do
 		grep -qF -e "$word" "$TEST_DIR/values.yaml" || fail "lost: $word"
@@ -159,6 +163,46 @@ test_every_image_is_listed_and_can_be_mirrored() {
 		grep -qF "    $image" docs/kubernetes.md || fail "docs/kubernetes.md lacks $image"
 	done
 	same "$(images "$out/mirror.yaml" | grep -cv '^mirror.example/' || true)" 0
+}
+
+# Manifests, chart and document run the versions of one list, and no other sidecar.
+test_sidecars_have_the_versions_of_the_list() {
+	rendered >/dev/null
+	local kind
+	cat "$out/base.yaml" "$out/snapshots.yaml" >"$TEST_DIR/manifests"
+	cp docs/kubernetes.md "$TEST_DIR/docs"
+	for kind in manifests docs; do
+		grep -o 'sig-storage/[a-z-]*:v[0-9.]*' "$TEST_DIR/$kind" | sed 's|.*/||' | sort -u >"$TEST_DIR/$kind.has"
+		diff <(listed) "$TEST_DIR/$kind.has" || fail "$kind: not the versions of deploy/sidecars"
+	done
+	sed -n '/repository:.*sig-storage/ {N; s|.*sig-storage/\([a-z-]*\)\n *tag: \(v[0-9.]*\)$|\1:\2|p}' \
+		deploy/helm/tributary/values.yaml | sort -u >"$TEST_DIR/chart.has"
+	diff <(listed) "$TEST_DIR/chart.has" || fail "chart: not the versions of deploy/sidecars"
+}
+
+test_a_sidecar_that_is_old_is_told() {
+	local name version repository
+	command -v git >/dev/null || skip "needs git"
+	while read -r name version repository; do
+		case $name in '#'*) continue ;; esac
+		git init -q "$TEST_DIR/hub/$repository"
+		git -C "$TEST_DIR/hub/$repository" -c user.name=t -c user.email=t@t.example \
+			commit -q --allow-empty -m x
+		git -C "$TEST_DIR/hub/$repository" tag "$version"
+	done <deploy/sidecars
+	export SIDECAR_URL=$TEST_DIR/hub
+	make -s sidecars >"$TEST_DIR/said"
+	! grep -q old "$TEST_DIR/said" || fail "$(cat "$TEST_DIR/said")"
+	same "$(grep -c . "$TEST_DIR/said")" "$(listed | wc -l)"
+	# A preview and an older one are no news, v100.9.0 is older than v100.10.0.
+	for version in v0.0.1 v200.0.0-rc1 v100.9.0 v100.10.0; do
+		git -C "$TEST_DIR/hub/kubernetes-csi/livenessprobe" tag $version
+	done
+	! deploy/sidecar-versions >"$TEST_DIR/said" || fail "nothing is old"
+	grep -qE '^livenessprobe +v[0-9.]+ +v100.10.0 +old$' "$TEST_DIR/said"
+	same "$(grep -c old "$TEST_DIR/said")" 1
+	rm -rf "$TEST_DIR/hub/kubernetes-csi/livenessprobe"
+	fails 2 "cannot be read" deploy/sidecar-versions
 }
 
 test_storage_classes_have_parameters_that_there_are() {
