@@ -17,6 +17,7 @@ $(eval $(call program,trib-csi,csi/main.c,csi))
 $(eval $(call unit_test,csi/call/csi_wire_test,proto base))
 $(eval $(call unit_test,csi/call/csi_check_test,csi))
 $(eval $(call unit_test,csi/call/csi_name_test,csi))
+$(eval $(call unit_test,csi/call/csi_error_test,csi))
 $(eval $(call unit_test,csi/call/csi_metrics_test,csi,csi/testkit/csi_test_kit.c))
 $(eval $(call unit_test,csi/identity_test,csi,csi/testkit/csi_test_kit.c))
 $(eval $(call unit_test,csi/controller/controller_test,csi,csi/testkit/csi_test_kit.c csi/testkit/fake_node.c csi/testkit/fake_node_copies.c \

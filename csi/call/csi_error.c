@@ -17,7 +17,12 @@ static const struct {
 	/* The volume is being deleted: once that is done the name is free. */
 	{"CreateVolume", EBUSY, RPC_ABORTED},
 	{"ControllerExpandVolume", EBUSY, RPC_ABORTED},
-	{"ControllerExpandVolume", ENOENT, RPC_FAILED_PRECONDITION},
+	/*
+	 * FAILED_PRECONDITION is "in use" here: external-resizer (inUseError())
+	 * then waits until no pod uses the volume.
+	 */
+	{"ControllerExpandVolume", ENOENT, RPC_UNAVAILABLE},
+	{"ControllerExpandVolume", EOPNOTSUPP, RPC_OUT_OF_RANGE},
 	/*
 	 * The size is not possible. Kubernetes' resizer takes this code as
 	 * final (external-resizer, IsInfeasibleError()), so that the claim may

@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "csi/call/csi_error.h"
 #include "csi/call/csi_name.h"
 #include "csi/call/volume_lock.h"
 
@@ -183,41 +182,6 @@ static void lets_one_at_a_time_have_a_volume(void **state)
 	volume_locks_done(&locks);
 }
 
-static void answers_each_error_with_its_code(void **state)
-{
-	static const struct {
-		const char *method;
-		int error;
-		enum rpc_code code;
-	} rows[] = {
-		{"CreateVolume", ENOSPC, RPC_RESOURCE_EXHAUSTED},
-		{"CreateVolume", EEXIST, RPC_ALREADY_EXISTS},
-		{"CreateVolume", ENOENT, RPC_INVALID_ARGUMENT},
-		{"CreateVolume", EBUSY, RPC_ABORTED},
-		{"CreateVolume", ERANGE, RPC_OUT_OF_RANGE},
-		{"DeleteVolume", EBUSY, RPC_FAILED_PRECONDITION},
-		{"DeleteVolume", ENOENT, RPC_NOT_FOUND},
-		{"NodeStageVolume", EBUSY, RPC_FAILED_PRECONDITION},
-		{"NodeStageVolume", EHOSTUNREACH, RPC_UNAVAILABLE},
-		{"NodeStageVolume", ETIMEDOUT, RPC_UNAVAILABLE},
-		{"NodeStageVolume", EAGAIN, RPC_ABORTED},
-		{"NodeStageVolume", ECANCELED, RPC_ABORTED},
-		{"NodeStageVolume", EUCLEAN, RPC_FAILED_PRECONDITION},
-		{"NodePublishVolume", EUCLEAN, RPC_FAILED_PRECONDITION},
-		{"NodeExpandVolume", EUCLEAN, RPC_INTERNAL},
-		{"NodeStageVolume", EACCES, RPC_INTERNAL},
-		{"NodeStageVolume", ENOMEM, RPC_INTERNAL},
-	};
-
-	(void)state;
-	for (size_t i = 0; i < array_size(rows); i++)
-		assert_int_equal(csi_code(rows[i].method, -rows[i].error),
-				 rows[i].code);
-	/* A failure is never told as a success. */
-	for (int e = 0; e < 140; e++)
-		assert_int_not_equal(csi_code("Probe", -e), RPC_OK);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -228,7 +192,6 @@ int main(void)
 		cmocka_unit_test(refuses_ids_of_others),
 		cmocka_unit_test(reads_its_own_tokens_only),
 		cmocka_unit_test(lets_one_at_a_time_have_a_volume),
-		cmocka_unit_test(answers_each_error_with_its_code),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
