@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/cleanup.h"
+#include "blockd/api/direct_stats.h"
 #include "blockd/api/metrics_connections.h"
 #include "blockd/api/metrics_stats.h"
 
@@ -149,6 +150,7 @@ static unsigned write_metrics(void *context, FILE *out)
 		r = metrics_collect(service, list, n, &shown);
 		write_pools(out, infos, n_pools);
 		write_exports(out, &shown);
+		direct_stats_write(out, PREFIX, list, n);
 		metrics_connections_write(out, &shown.connections);
 		metrics_connections_done(&shown.connections);
 		free(shown.list);

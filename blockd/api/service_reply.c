@@ -6,10 +6,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/sysmacros.h>
 
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "blockd/api/direct_stats.h"
 #include "blockd/api/service_internal.h"
 #include "blockd/copy/copy_job.h"
 #include "blockd/local/local_top.h"
@@ -199,50 +199,26 @@ static void fill_record(struct rpc_call *call, const struct pool_record *pool,
 		out->export = fill_export(call, pool, record);
 }
 
-/* Counters of a block device; Documentation/block/stat.rst. */
-static void fill_counters(dev_t device, Tributary__V1__Direct *out)
-{
-	unsigned long long n[17] = {0};
-	char path[64];
-	FILE *file;
-
-	(void)snprintf(path, sizeof(path), "/sys/dev/block/%u:%u/stat",
-		       major(device), minor(device));
-	file = fopen(path, "re");
-	for (size_t i = 0; file && i < array_size(n); i++)
-		if (fscanf(file, "%llu", &n[i]) != 1)
-			break;
-	if (file)
-		(void)fclose(file); /* was only read */
-	out->reads = n[0];
-	out->read_bytes = n[2] * 512;
-	out->writes = n[4];
-	out->written_bytes = n[6] * 512;
-	out->discards = n[11];
-	out->flushes = n[15];
-}
-
 /* NULL: it has no such device. */
 static Tributary__V1__Direct *fill_direct(struct rpc_call *call,
 					  struct extent *extent)
 {
-	struct pool *pool = extent->pool->pool;
-	struct pool_direct direct = {.runs = 0};
-	struct mapper_device device;
+	struct direct_stats stats;
 	Tributary__V1__Direct *out;
 
-	if (!pool->ops->direct_count ||
-	    pool->ops->direct_count(pool, extent->record.name, &direct, NULL) <
-		    0 ||
-	    !direct.device[0])
+	if (!direct_stats_get(extent, &stats))
 		return NULL;
 	out = rpc_alloc(call, sizeof(*out));
 	tributary__v1__direct__init(out);
-	out->device = rpc_strdup(call, direct.device);
-	out->bytes = direct.bytes;
-	out->runs = direct.runs;
-	if (mapper_get(&mapper_kernel, direct.device, &device, NULL) == 0)
-		fill_counters(device.device, out);
+	out->device = rpc_strdup(call, stats.is.device);
+	out->bytes = stats.is.bytes;
+	out->runs = stats.is.runs;
+	out->reads = stats.reads;
+	out->read_bytes = stats.read_bytes;
+	out->writes = stats.writes;
+	out->written_bytes = stats.written_bytes;
+	out->discards = stats.discards;
+	out->flushes = stats.flushes;
 	return out;
 }
 

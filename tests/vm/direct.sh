@@ -7,7 +7,7 @@ long_tests='test_one_that_was_left_suspended_goes_on
 test_without_the_option_runs_end
 test_a_limited_extent_goes_through_blockd'
 inside_vm -m 1024 -d pool:1G -- "$@"
-need fio mkfs.ext4 dmsetup blkdiscard fstrim
+need curl fio mkfs.ext4 dmsetup blkdiscard fstrim
 modprobe dm-mod || skip_all "the guest's kernel has no device mapper"
 modprobe -a loop fuse
 mkdir "$TEST_DIR/mnt"
@@ -28,11 +28,13 @@ say_more() {
 start() {
 	"$BUILD/bin/blockd" --node-name n1 --floor 1MiB --config "$node/conf" \
 		--control "unix:$node/control" --state-dir "$node/state" \
-		--run-dir "$node/run" --listen "unix:$node/nbd" "$@" \
+		--run-dir "$node/run" --listen "unix:$node/nbd" \
+		--metrics-address "unix:$node/metrics" "$@" \
 		>>"$node/log" 2>&1 &
 	blockd=$!
 	eventually 60 api GetNode >"$TEST_DIR/node"
 }
+metrics() { curl -sf --unix-socket "$node/metrics" http://node/metrics >"$TEST_DIR/metrics"; }
 kill_it() {
 	kill -KILL $blockd
 	wait $blockd 2>/dev/null || true
@@ -107,10 +109,17 @@ test_what_is_written_goes_straight_to_the_disk() {
 	fio_of "$device" --randseed=7
 	[ "$(shown e writes)" -gt "$before" ]
 	trib extent show n1/e | grep '^direct  *3[0-9]'
+	metrics
+	grep -q '^trib_blockd_direct_runs{extent="e"} [1-9]' "$TEST_DIR/metrics"
+	grep -q '^trib_blockd_direct_bytes{extent="e"} [1-9][0-9]\{7\}$' "$TEST_DIR/metrics"
+	grep -q '^trib_blockd_device_operations_total{extent="e",op="write"} [1-9]' "$TEST_DIR/metrics"
+	grep -q '^trib_blockd_device_bytes_total{extent="e",op="write"} [1-9]' "$TEST_DIR/metrics"
 	# What the disk has, the way through blockd has, too.
 	sum=$(md5sum <"$device")
 	trib detach n1/e
 	same "$(shown e bytes)" ""
+	metrics
+	! grep direct_ "$TEST_DIR/metrics" || return 1
 	! dmsetup info -c --noheadings -o uuid | grep TRIB- | grep -v TRIB-disk || return 1
 	attach e
 	same "$(md5sum <"$device")" "$sum"
