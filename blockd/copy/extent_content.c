@@ -187,7 +187,8 @@ static int check_still(struct extent *extent, struct error *err)
 		return 0;
 	if (record->export.active && !record->export.read_only)
 		return error_set(err, EBUSY,
-				 "extent '%s' is exported to a writer",
+				 "extent '%s' is exported to a writer: list "
+				 "a snapshot of it",
 				 record->name);
 	if (record->export.active || !users->check_idle)
 		return 0;

@@ -275,7 +275,7 @@ test_an_extent_is_served_to_any_nbd_client() {
 
 test_completion_offers_commands_options_and_names() {
 	on 1 trib complete -- vol | grep -qx volume
-	same "$(on 1 trib complete -- node '' | sort | xargs)" "add list register remove show"
+	same "$(on 1 trib complete -- node '' | sort | xargs)" "add cordon drain list register remove show uncordon"
 	on 1 trib complete -- volume create x --si | grep -qx -- --size
 	on 1 trib complete -- node show '' | grep -qx host2
 	on 1 trib complete -- pool delete '' | grep -qx host1/main
