@@ -2,7 +2,9 @@
 #include "blockd/api/direct_stats.h"
 
 #include <inttypes.h>
+#include <stddef.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/sysmacros.h>
 
 #include "base/cleanup.h"
@@ -57,62 +59,42 @@ struct shown {
 	struct direct_stats stats;
 };
 
-static uint64_t runs_of(const struct direct_stats *s)
+#define VALUE(member) offsetof(struct direct_stats, member)
+
+/* Rows of one family follow one another. */
+static const struct family_row {
+	const char *name, *type, *help;
+	const char *op; /* NULL: none */
+	size_t value;   /* where, in struct direct_stats */
+} family_rows[] = {
+	{"direct_runs", "gauge",
+	 "Pieces of an extent that lie straight on the disk.", NULL,
+	 VALUE(is.runs)},
+	{"direct_bytes", "gauge", "Bytes in them.", NULL, VALUE(is.bytes)},
+	{"device_operations_total", "counter",
+	 "Requests to the device over an extent with direct runs.", "read",
+	 VALUE(reads)},
+	{"device_operations_total", "counter", NULL, "write", VALUE(writes)},
+	{"device_operations_total", "counter", NULL, "discard",
+	 VALUE(discards)},
+	{"device_operations_total", "counter", NULL, "flush", VALUE(flushes)},
+	{"device_bytes_total", "counter", "Bytes that they read and wrote.",
+	 "read", VALUE(read_bytes)},
+	{"device_bytes_total", "counter", NULL, "write", VALUE(written_bytes)},
+};
+
+static void row_write(FILE *out, const char *prefix,
+		      const struct family_row *row, const struct shown *shown)
 {
-	return s->is.runs;
-}
+	const char *base = (const char *)&shown->stats;
+	uint64_t value;
 
-static uint64_t bytes_of(const struct direct_stats *s)
-{
-	return s->is.bytes;
-}
-
-static void gauge_write(FILE *out, const char *prefix, const char *name,
-			const char *help,
-			uint64_t (*value)(const struct direct_stats *s),
-			const struct shown *shown, size_t n)
-{
-	metrics_head(out, prefix, name, "gauge", help);
-	for (size_t i = 0; i < n; i++)
-		(void)fprintf(out, "%s%s{extent=\"%s\"} %" PRIu64 "\n", prefix,
-			      name, shown[i].extent, value(&shown[i].stats));
-}
-
-static void row_write(FILE *out, const char *prefix, const char *name,
-		      const struct shown *shown, const char *op, uint64_t value)
-{
-	(void)fprintf(out, "%s%s{extent=\"%s\",op=\"%s\"} %" PRIu64 "\n",
-		      prefix, name, shown->extent, op, value);
-}
-
-static void counters_write(FILE *out, const char *prefix,
-			   const struct shown *shown, size_t n)
-{
-	static const char operations[] = "device_operations_total";
-	static const char bytes[] = "device_bytes_total";
-
-	metrics_head(out, prefix, operations, "counter",
-		     "Requests to the device over an extent with direct runs.");
-	for (size_t i = 0; i < n; i++) {
-		const struct direct_stats *s = &shown[i].stats;
-
-		row_write(out, prefix, operations, &shown[i], "read", s->reads);
-		row_write(out, prefix, operations, &shown[i], "write",
-			  s->writes);
-		row_write(out, prefix, operations, &shown[i], "discard",
-			  s->discards);
-		row_write(out, prefix, operations, &shown[i], "flush",
-			  s->flushes);
-	}
-	metrics_head(out, prefix, bytes, "counter",
-		     "Bytes that they read and wrote.");
-	for (size_t i = 0; i < n; i++) {
-		const struct direct_stats *s = &shown[i].stats;
-
-		row_write(out, prefix, bytes, &shown[i], "read", s->read_bytes);
-		row_write(out, prefix, bytes, &shown[i], "write",
-			  s->written_bytes);
-	}
+	memcpy(&value, base + row->value, sizeof(value));
+	(void)fprintf(out, "%s%s{extent=\"%s\"", prefix, row->name,
+		      shown->extent);
+	if (row->op)
+		(void)fprintf(out, ",op=\"%s\"", row->op);
+	(void)fprintf(out, "} %" PRIu64 "\n", value);
 }
 
 void direct_stats_write(FILE *out, const char *prefix,
@@ -125,12 +107,13 @@ void direct_stats_write(FILE *out, const char *prefix,
 		shown[n_shown].extent = extents[i]->record.name;
 		n_shown += direct_stats_get(extents[i], &shown[n_shown].stats);
 	}
-	if (n_shown == 0)
-		return;
-	gauge_write(out, prefix, "direct_runs",
-		    "Pieces of an extent that lie straight on the disk.",
-		    runs_of, shown, n_shown);
-	gauge_write(out, prefix, "direct_bytes", "Bytes in them.", bytes_of,
-		    shown, n_shown);
-	counters_write(out, prefix, shown, n_shown);
+	for (size_t r = 0; n_shown && r < array_size(family_rows); r++) {
+		const struct family_row *row = &family_rows[r];
+
+		if (row->help)
+			metrics_head(out, prefix, row->name, row->type,
+				     row->help);
+		for (size_t i = 0; i < n_shown; i++)
+			row_write(out, prefix, row, &shown[i]);
+	}
 }
