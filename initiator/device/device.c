@@ -90,17 +90,25 @@ static bool find_holder(dev_t device, char *ret, size_t size)
 	return found;
 }
 
+/* Open a device alone. A descriptor, or a negative errno. */
+static int open_at_once(const char *path, int flags)
+{
+	int fd = open(path, flags | O_EXCL | O_CLOEXEC);
+
+	return fd < 0 ? -errno : fd;
+}
+
 /*
- * Open a device alone. The kernel lets go of a device a moment after its last
- * mount is gone, if another than that umount closed the last file.
+ * The same, with a wait while it is busy. The kernel lets go of a device a
+ * moment after its last mount is gone, if another than that umount closed the
+ * last file.
  */
 static int open_exclusive(const char *path, int flags)
 {
 	int64_t end = clock_ms() + BUSY_MS;
 	int fd;
 
-	while ((fd = open(path, flags | O_EXCL | O_CLOEXEC)) < 0 &&
-	       errno == EBUSY && clock_ms() < end)
+	while ((fd = open_at_once(path, flags)) == -EBUSY && clock_ms() < end)
 		(void)poll(NULL, 0, WAIT_STEP_MS);
 	return fd;
 }
@@ -259,11 +267,10 @@ bool device_is_held_elsewhere(const char *path)
 	if (stat(path, &st) < 0 || !S_ISBLK(st.st_mode) ||
 	    above(path, st.st_rdev, &why) < 0)
 		return false;
-	fd = open(path, O_RDONLY | O_EXCL | O_CLOEXEC);
-	if (fd < 0 && errno == EBUSY &&
-	    !mount_ns_has_elsewhere(st.st_rdev, user, NULL))
+	fd = open_at_once(path, O_RDONLY);
+	if (fd == -EBUSY && !mount_ns_has_elsewhere(st.st_rdev, user, NULL))
 		fd = open_exclusive(path, O_RDONLY);
-	if (fd < 0 && errno == EBUSY)
+	if (fd == -EBUSY)
 		return !find_user(st.st_rdev, user, sizeof(user), &pid);
 	fd_close(fd);
 	return false;
@@ -282,13 +289,13 @@ int device_open_idle(const char *path, int *ret_fd, struct error *err)
 	if (above(path, st.st_rdev, err) < 0)
 		return -EBUSY;
 	fd = open_exclusive(path, O_RDWR);
-	if (fd < 0 && (errno == EROFS || errno == EACCES))
+	if (fd == -EROFS || fd == -EACCES)
 		fd = open_exclusive(path, O_RDONLY);
-	if (fd < 0 && errno == EBUSY)
+	if (fd == -EBUSY)
 		return busy(path, st.st_rdev, err);
 	if (fd < 0)
-		return error_set(err, errno == ENXIO ? ENODEV : errno,
-				 "open '%s': %s", path, strerror(errno));
+		return error_set(err, fd == -ENXIO ? ENODEV : -fd,
+				 "open '%s': %s", path, strerror(-fd));
 	*ret_fd = fd;
 	return 0;
 }

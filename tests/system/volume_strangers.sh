@@ -9,8 +9,13 @@ need nsenter unshare
 
 # stranger [SCRIPT]: a process with copies of all mounts, after SCRIPT in it;
 # $STRANGER is its pid
+# Before it: a program that has ended and is not waited for, as any host has. It
+# has no namespace any more.
 stranger() {
 	rm -f "$TEST_DIR/copied"
+	bash -c '(exit 0) & exec sleep 600' &
+	at_exit kill $!
+	becomes $! sleep
 	unshare --mount --propagation private bash -c \
 		"set -e; ${1:-:}; : >'$TEST_DIR/copied'; exec sleep 600" &
 	STRANGER=$!

@@ -6,6 +6,7 @@
  */
 #include "volume/flow/move.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -86,8 +87,10 @@ static int move_check(struct operation *op, struct error *err)
 
 	if (!op->record || op->record->phase != VOLUME_MOVING)
 		r = operation_check_ready(op, err);
-	if (r == 0)
-		r = operation_check_staying(op, err);
+	if (r < 0)
+		return r;
+	assert(op->record); /* or it was not ready */
+	r = operation_check_staying(op, err);
 	if (r == 0 && volume_plan_is_open(op->record))
 		r = error_set(err, EBUSY,
 			      "it is half way through a resize; finish that by "
