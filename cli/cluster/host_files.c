@@ -64,6 +64,17 @@ static int line_check(const char *what, const char *text, struct error *err)
 	return text[0] ? 0 : error_set(err, EINVAL, "%s is empty", what);
 }
 
+/* Both systemd and a shell split node.env's words. */
+static int label_check(const char *label, struct error *err)
+{
+	if (strpbrk(label, " \t\n\"'\\$`;&|<>()*?#"))
+		return error_set(err, EINVAL,
+				 "label '%.64s': neither spaces nor quotes nor "
+				 "signs of a shell",
+				 label);
+	return line_check("a label", label, err);
+}
+
 /* A DNS name or an address: what a certificate and an address can have. */
 static int host_check(const char *host, struct error *err)
 {
@@ -94,7 +105,7 @@ int host_settings_check(const struct host_settings *host, struct error *err)
 	for (size_t i = 0; r == 0 && i < host->pools->count; i++)
 		r = pool_check(host->pools->items[i], err);
 	for (size_t i = 0; r == 0 && i < host->labels->count; i++)
-		r = line_check("a label", host->labels->items[i], err);
+		r = label_check(host->labels->items[i], err);
 	return r;
 }
 

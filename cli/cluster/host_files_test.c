@@ -189,6 +189,8 @@ static void what_cannot_be_is_refused(void **state)
 	p->host = fine;
 	p->labels[0] = (char *)"a=b\nc";
 	assert_int_equal(host_settings_check(&p->host, NULL), -EINVAL);
+	p->labels[0] = (char *)"zone=a b";
+	assert_int_equal(host_settings_check(&p->host, NULL), -EINVAL);
 	p->labels[0] = (char *)"zone=a";
 	p->pools[0] = (char *)"fast=srv";
 	assert_int_equal(host_settings_check(&p->host, NULL), -EINVAL);

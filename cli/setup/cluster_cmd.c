@@ -63,29 +63,33 @@ static int services_tell(const struct host_settings *host, struct error *err)
 	return 0;
 }
 
+/*
+ * A repeated one finishes what an earlier one began. What refuses comes first:
+ * a host of another cluster is not changed at all.
+ *
+ * @invitation  NULL: this is the first host
+ */
 static int host_make(struct cli *cli, const struct host_settings *host,
-		     const struct pki_files *files, struct error *err)
+		     const struct pki_files *files,
+		     const struct invitation *invitation, struct error *err)
 {
 	bool has_systemd, was;
 	int r = host_files_write(host, cli->options.force, &was, err);
 
+	if (r == 0 && invitation)
+		r = invitation_write_files(invitation, err);
 	if (r == 0)
 		r = pki_files_write(ETC "/tls", files, err);
-	if (r < 0)
-		return r;
-	if (was && !cli->options.force) {
-		cli_say(cli,
-			"node %s is a host of the cluster already: its "
-			"certificate is renewed",
-			host->node);
-		return 0;
-	}
-	r = store_check(host, err);
+	if (r == 0)
+		r = store_check(host, err);
 	if (r == 0)
 		r = host_services_start(&has_systemd, err);
 	if (r < 0)
 		return r;
-	cli_say(cli, "node %s is a host of the cluster; its files are in " ETC,
+	cli_say(cli,
+		was ? "node %s was a host of the cluster already; its "
+		      "certificate is renewed"
+		    : "node %s is a host of the cluster; its files are in " ETC,
 		host->node);
 	return has_systemd ? 0 : services_tell(host, err);
 }
@@ -127,7 +131,7 @@ int cluster_init_run(struct cli *cli, struct error *err)
 				       PKI_AUTHORITY_DAYS, &made, err);
 	if (r == 0)
 		r = certificate_issue(cli, host.node, host.host, &files, err);
-	return r < 0 ? r : host_make(cli, &host, &files, err);
+	return r < 0 ? r : host_make(cli, &host, &files, NULL, err);
 }
 
 /* ---- invitations ---- */
@@ -217,7 +221,7 @@ int cluster_join_run(struct cli *cli, struct error *err)
 		return r;
 	host = host_of(cli, invitation.node, invitation.host, invitation.store);
 	r = host_settings_check(&host, err);
-	if (r == 0)
-		r = invitation_write_files(&invitation, err);
-	return r < 0 ? r : host_make(cli, &host, &invitation.files, err);
+	return r < 0 ? r
+		     : host_make(cli, &host, &invitation.files, &invitation,
+				 err);
 }

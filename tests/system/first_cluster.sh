@@ -164,9 +164,18 @@ test_the_document_is_true() {
 	# Keys are root's own. An invitation that is typed again changes no settings.
 	[ "$(host 2 stat -c %a /etc/tributary/tls/tls.key)" = 600 ]
 	host 2 grep -q "^pool = fast=/srv/fast" /etc/tributary/blockd.conf
-	# Another cluster does not take a host away.
-	host 1 trib cluster invite b --address 10.77.0.2 --store "etcd:/other,endpoint=http://10.77.0.9:2179" >"$C/other"
+	# A repeated one also starts what a failed one had not.
+	host 1 trib cluster invite b --address 10.77.0.2 | host 2 trib cluster join >"$C/said"
+	grep -q "was a host of the cluster already" "$C/said"
+	grep -q "keep these two running" "$C/said"
+	# Another cluster does not take a host away, and changes nothing on it.
+	host 1 sh -c 'echo other >/etc/tributary/other.pem'
+	host 1 trib cluster invite b --address 10.77.0.2 \
+		--store "etcd:/other,endpoint=http://10.77.0.9:2179,ca=/etc/tributary/other.pem" >"$C/other"
+	before=$(shown 2)
 	fails 4 "--force" host 2 trib cluster join <"$C/other"
+	[ ! -e "$C/host2/etc/tributary/other.pem" ]
+	[ "$(shown 2)" = "$before" ]
 	# A certificate of another authority is refused.
 	host 1 trib pki init --ca "$C/strange" --quiet
 	host 1 trib pki issue s --ca "$C/strange" --out "$C/stranger" --quiet
