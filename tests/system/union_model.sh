@@ -98,8 +98,8 @@ alone() { # PLACE ARGUMENTS
 hurting() { alone "$1" --hurting "${@:2}"; }
 erring() { alone "$1" --erring "${@:2}"; }
 
-# The first difference, and how many there are.
-short() { cut -c 1-1000 "$1" | awk 'NR <= 24 {print} {last = $0} END {if (NR > 24) print last}'; }
+# The last difference, and how many there are: seed and calls come last.
+short() { cut -c 1-1000 "$1" | tail -n 24; }
 
 # A sanitizer's report, or else the last few messages.
 server_said() { # LOG

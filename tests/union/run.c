@@ -606,14 +606,15 @@ int run_plan(const struct plan *plan, const struct place *place,
 
 /*
  * Try the plan without calls [at, end). If there is a difference still, they
- * stay out.
+ * stay out, and it is true.
  */
-static void try_without(struct plan *plan, const struct place *place,
+static bool try_without(struct plan *plan, const struct place *place,
 			unsigned at, unsigned end)
 {
 	static struct found found;
 	bool *before = calloc(plan->count, sizeof(bool));
 	unsigned i, changed = 0;
+	bool differs;
 
 	if (!before)
 		abort();
@@ -622,9 +623,11 @@ static void try_without(struct plan *plan, const struct place *place,
 		changed += !plan->left_out[i];
 		plan->left_out[i] = true;
 	}
-	if (changed && !run_plan(plan, place, &found))
+	differs = changed && run_plan(plan, place, &found);
+	if (!differs)
 		memcpy(plan->left_out, before, plan->count * sizeof(bool));
 	free(before);
+	return differs;
 }
 
 unsigned run_shrink(struct plan *plan, const struct place *place,
@@ -636,12 +639,13 @@ unsigned run_shrink(struct plan *plan, const struct place *place,
 	if (!plan->left_out)
 		abort();
 	plan->lane = found->lane < 0 ? 0 : found->lane;
-	if (found->call >= 0)
-		try_without(plan, place, (unsigned)found->call + 1,
-			    plan->count);
+	/* What differs no more when it is done again has no part that does. */
+	if (found->call >= 0 && (unsigned)found->call + 1 < plan->count &&
+	    !try_without(plan, place, (unsigned)found->call + 1, plan->count))
+		return plan->count;
 	for (piece = plan->count / 2; piece; piece /= 2)
 		for (at = 0; at < plan->count; at += piece)
-			try_without(plan, place, at, at + piece);
+			(void)try_without(plan, place, at, at + piece);
 	for (i = 0; i < plan->count; i++)
 		left += !plan->left_out[i];
 	return left;
