@@ -19,7 +19,7 @@
 #include "union/branch/branch.h"
 #include "union/sys/attrs.h"
 
-#define PATIENCE_MS 60000
+#define PATIENCE_MS 300000
 
 /* A branch that is gone is refused, which is fine. */
 static void tell(const struct draining *d, bool stop, const char *path)

@@ -20,7 +20,7 @@
 #include "tests/union/images.h"
 #include "tests/union/tree.h"
 
-#define PATIENCE_MS 60000
+#define PATIENCE_MS 300000
 #define KEPT        (FS_IMMUTABLE_FL | FS_APPEND_FL)
 #define ONE_OF      6 /* of so many names, one errs */
 

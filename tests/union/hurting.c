@@ -18,7 +18,7 @@
 #include "tests/union/tree.h"
 #include "union/branch/branch.h"
 
-#define PATIENCE_MS 60000
+#define PATIENCE_MS 300000
 #define STEP_MS     20
 
 /* include/uapi/linux/fs.h of Linux 6.17; of ext4 and XFS before. */

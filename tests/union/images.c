@@ -10,7 +10,7 @@
 
 #include "base/process.h"
 
-#define PATIENCE_MS 60000
+#define PATIENCE_MS 300000
 #define STEP_MS     20
 
 int image_unmount(const char *dir, const char *name, struct error *err)

@@ -17,9 +17,9 @@
 #include "base/cleanup.h"
 #include "base/process.h"
 
-#define PATIENCE        30000 /* times a millisecond */
-#define BUSY_PATIENCE   5000
-#define SAY_PATIENCE_MS 60000
+#define PATIENCE        300000 /* times a millisecond */
+#define BUSY_PATIENCE   60000
+#define SAY_PATIENCE_MS 300000
 
 static char *join_branches(char *const *branches, unsigned count)
 {
