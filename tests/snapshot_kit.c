@@ -19,7 +19,7 @@
 int kit_begin(void **state)
 {
 	struct kit *t = calloc(1, sizeof(*t));
-	struct volume_config config = {.call_timeout_ms = 1000};
+	struct volume_config config = {0};
 	char name[8];
 
 	(void)strcpy(t->dir, "/tmp/trib-snapshot-XXXXXX");
