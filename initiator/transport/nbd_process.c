@@ -26,12 +26,13 @@
 #include "initiator/nbd/nbd_program.h"
 #include "launch/launch_client.h"
 
-#define PROGRAM          "trib-nbd"
-#define STATE_NAME       "state"
-#define START_TIMEOUT_MS 15000 /* its handshake has 10,000 */
-#define EXIT_TIMEOUT_MS  5000
-#define EXIT_STEP_MS     5
-#define NAME_ROOM        64 /* bytes of a name below the mount */
+#define PROGRAM           "trib-nbd"
+#define STATE_NAME        "state"
+#define START_TIMEOUT_MS  15000 /* its handshake has 10,000 */
+#define EXIT_TIMEOUT_MS   5000
+#define EXIT_STEP_MS      5
+#define CLOSED_TIMEOUT_MS 10000 /* others' tasks close its file: unmount() */
+#define NAME_ROOM         64    /* bytes of a name below the mount */
 
 /* The places of an attachment. */
 struct places {
@@ -302,19 +303,30 @@ static int end_process(struct record *r, const struct places *p, bool served,
 	return 0;
 }
 
-/* Unmount all that are stacked there. 1: unmounted, 0: was not mounted. */
+/*
+ * Unmount all that are stacked there. Another program that looked at the loop
+ * device may have been its last user. The kernel then closes the file below on
+ * behalf of that program, a moment after the device has gone. 1: unmounted, 0:
+ * was not mounted.
+ */
 static int unmount(const struct places *p, bool alive, struct error *err)
 {
-	int count = 0;
+	int64_t end = clock_ms() + CLOSED_TIMEOUT_MS;
+	int count = 0, e;
 
 	for (;;) {
 		if (!umount2(p->mount, UMOUNT_NOFOLLOW)) {
 			count = 1;
 			continue;
 		}
-		if (errno == EINVAL || errno == ENOENT)
+		e = errno;
+		if (e == EINVAL || e == ENOENT)
 			return count;
-		if (errno == EBUSY && alive)
+		if (e == EBUSY && alive && clock_ms() < end) {
+			(void)poll(NULL, 0, EXIT_STEP_MS);
+			continue;
+		}
+		if (e == EBUSY && alive)
 			return error_set(err, EBUSY, "'%s' is in use",
 					 p->mount);
 		if (umount2(p->mount, MNT_DETACH) < 0)

@@ -55,6 +55,27 @@ test_a_device_mounted_elsewhere_names_by_whom() {
 	nothing_left
 }
 
+# As the kernel closes it: on behalf of another program, when that was the last user of
+# the loop device, and a moment after the device has gone.
+test_a_detach_waits_until_the_file_below_is_closed() {
+	local file user detach
+	server disk 64M
+	call attach $(remote disk 64M)
+	device=$(value device)
+	file=$(cat "/sys/block/${device#/dev/}/loop/backing_file")
+	sleep 600 <"$file" &
+	user=$!
+	at_exit kill $user
+	becomes $user sleep
+	call detach id=a &
+	detach=$!
+	eventually 30 [ ! -e "/sys/block/${device#/dev/}/loop/backing_file" ]
+	kill $user
+	wait $user || true
+	wait $detach
+	nothing_left
+}
+
 test_what_is_written_is_what_the_server_has() {
 	server disk 64M
 	call attach $(remote disk 64M)
