@@ -13,7 +13,7 @@
 void kit_start(struct kit *kit, enum csi_mode mode)
 {
 	struct volume_config config = {.node = "host1",
-				       .call_timeout_ms = 5000};
+				       .call_timeout_ms = 10000};
 	const char *addresses[1];
 	struct rpc_server_options options = {
 		.addresses = addresses, .n_addresses = 1, .context = &kit->csi};

@@ -317,7 +317,7 @@ test_what_a_killed_attach_had_started_meets_nobody() {
 }
 # A program that only waits for its parent may take a moment to end.
 late_is_over() {
-	[ "$1" != trib-nbd ] || eventually 5 late_is_none
+	[ "$1" != trib-nbd ] || eventually 30 late_is_none
 	same "$(late_runs)" ""
 }
 late_is_none() { [ -z "$(late_runs)" ]; }
