@@ -11,6 +11,7 @@
 #include "base/dm/mapper.h"
 #include "base/nbd/nbd_connect.h"
 #include "initiator/attach_parts.h"
+#include "initiator/attach_top.h"
 #include "initiator/device/loopdev.h"
 #include "initiator/device/top_device.h"
 
@@ -58,6 +59,8 @@ bool attach_exchange_possible(const struct attachment *a,
 		return false;
 	if (r->parts)
 		return parts_of(a, q, &parts, NULL) == 0;
+	if (q->n_parts)
+		return false;
 	if (t->local)
 		return same_text(q->local_path, r->local_path);
 	if (t->iscsi)
@@ -185,7 +188,7 @@ static int put_next(struct attachment *a, struct error *err)
 	if (r == 0)
 		r = record_save(a->dirfd, &a->record, err);
 	if (r == 0)
-		r = top_device_follow(&a->record, err);
+		r = attach_top_follow(a, err);
 	if (r < 0)
 		return r;
 	a->record.ready = true;

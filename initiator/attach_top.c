@@ -4,16 +4,33 @@
 #include <errno.h>
 #include <stdio.h>
 
+#include "base/cleanup.h"
 #include "initiator/device/top_device.h"
 
 int attach_top_make(struct attachment *a, struct error *err)
 {
+	auto_cleanup(mapper_table_done) struct mapper_table table = {
+		.count = 0};
 	int r;
 
 	if (mapper_probe(top_device_mapper, NULL) < 0)
 		return 0;
 	r = record_save(a->dirfd, &a->record, err);
-	return r < 0 ? r : top_device_make(&a->record, a->tag, err);
+	if (r == 0)
+		r = top_device_linear(&a->record, &table, err);
+	return r < 0 ? r : top_device_make(&a->record, a->tag, &table, err);
+}
+
+int attach_top_follow(struct attachment *a, struct error *err)
+{
+	auto_cleanup(mapper_table_done) struct mapper_table table = {
+		.count = 0};
+	int r;
+
+	if (!a->record.top[0])
+		return 0;
+	r = top_device_linear(&a->record, &table, err);
+	return r < 0 ? r : top_device_follow(&a->record, &table, err);
 }
 
 /* End the requests below that nobody will answer. */
@@ -71,7 +88,7 @@ void attach_top_probe(struct initiator_capability *ret)
 	if (!r)
 		(void)snprintf(ret->why, sizeof(ret->why),
 			       "over each of them: cut off at once while it "
-			       "is in use");
+			       "is in use; one device of several extents");
 	else
 		(void)snprintf(ret->why, sizeof(ret->why),
 			       "%.150s: a device in use can't be cut off",

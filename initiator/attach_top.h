@@ -8,6 +8,12 @@
 /* Make the device that its users have, where the kernel has device mapper. */
 int attach_top_make(struct attachment *a, struct error *err);
 
+/*
+ * Let record.device, record.size be what is below it, while it is in use.
+ * Without one: 0.
+ */
+int attach_top_follow(struct attachment *a, struct error *err);
+
 /* Take it away. -EBUSY: in use. Without device mapper there is none: 0. */
 int attach_top_remove(struct attachment *a, struct error *err);
 

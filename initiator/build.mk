@@ -2,9 +2,9 @@ $(eval $(call library,nbdparts,\
   initiator/device/parts.c initiator/device/ublk_device.c,,base))
 
 $(eval $(call library,initiator,\
-  initiator/attach_exchange.c initiator/attach_parts.c initiator/attach_request.c initiator/device/device.c initiator/initiator.c initiator/attach_top.c initiator/iscsi/iscsi_record.c \
+  initiator/attach_exchange.c initiator/attach_joined.c initiator/attach_parts.c initiator/attach_request.c initiator/attach_single.c initiator/attach_state.c initiator/device/device.c initiator/initiator.c initiator/attach_top.c initiator/iscsi/iscsi_record.c \
   initiator/iscsi/iscsi_sysfs.c initiator/device/loopdev.c \
-  initiator/nbd/nbd_netlink.c initiator/device/record.c initiator/device/top_device.c initiator/transport/transport.c \
+  initiator/nbd/nbd_netlink.c initiator/device/joined_table.c initiator/device/record.c initiator/device/top_device.c initiator/transport/transport.c \
   initiator/transport/nbd_process.c initiator/transport/transport_fuse.c \
   initiator/transport/transport_iscsi.c initiator/transport/transport_loop.c \
   initiator/transport/transport_nbd.c initiator/transport/transport_ublk.c,libnl-3.0 libnl-genl-3.0,nbdparts launch dm base))
@@ -17,6 +17,7 @@ $(eval $(call program,trib-nbd,\
 $(eval $(call test_helper,initiator/initiator_call_main,initiator base,))
 $(eval $(call unit_test,initiator/iscsi/iscsi_record_test,initiator base))
 $(eval $(call unit_test,initiator/iscsi/iscsi_sysfs_test,initiator base))
+$(eval $(call unit_test,initiator/device/joined_table_test,initiator base))
 $(eval $(call unit_test,initiator/device/parts_test,nbdparts base))
 $(eval $(call unit_test,initiator/device/record_test,initiator base))
 $(eval $(call unit_test,initiator/device/top_device_test,initiator base,\

@@ -19,13 +19,6 @@
 
 #define INITIATOR_TEXT_MAX 256 /* bytes, with NUL */
 
-/* One of several exports that make up a device. */
-struct initiator_part {
-	const char *address; /* as below */
-	const char *export_name;
-	uint64_t size; /* bytes */
-};
-
 struct initiator_request {
 	const char *state_dir; /* "/run/tributary/initiator"; made if missing */
 	const char *id;        /* names the attachment (base/uuid_name.h) */
@@ -45,11 +38,16 @@ struct initiator_request {
 	const char *address;
 	const char *export_name; /* as the server knows it, with @EPOCH */
 	/*
-	 * Several exports as one device, end to end or striped
+	 * Several extents as one device, end to end or striped
 	 * (base/blockdev/segments.h), in place of the address and the export.
-	 * The size is that of all. 0: one export.
+	 * The size is that of all. 0: one extent. Where there is device mapper,
+	 * each is attached as its request says, and the device lies over all.
+	 * Else trib-nbd makes the device, of their addresses and exports. Of a
+	 * request for a part these are not used: state_dir, id, parts,
+	 * read_only, renew, connections, dead_timeout_ms and launcher are those
+	 * of the whole.
 	 */
-	const struct initiator_part *parts;
+	const struct initiator_request *parts;
 	size_t n_parts;
 	unsigned stripe_width; /* 0: end to end */
 	uint64_t stripe_unit;  /* bytes; 0: end to end */
@@ -80,10 +78,14 @@ struct initiator_request {
 
 struct initiator_device {
 	char id[INITIATOR_TEXT_MAX];
-	char transport[16];              /* the one that was taken */
+	/* The one that was taken; "dm": one for each part. */
+	char transport[16];
 	char device[INITIATOR_TEXT_MAX]; /* "/dev/mapper/trib-…" */
 	char mapper_uuid[64];            /* of that one; "": no mapper device */
-	/* Its transport's: "/dev/loop3". The same where there is no other. */
+	/*
+	 * Its transport's: "/dev/loop3". The same where there is no other; "":
+	 * a device of several.
+	 */
 	char under[INITIATOR_TEXT_MAX];
 	char why[INITIATOR_TEXT_MAX];    /* why auto took that */
 	char source[INITIATOR_TEXT_MAX]; /* path or address/export */
@@ -121,7 +123,8 @@ struct initiator_device {
  * Where there is device mapper, a dead device that is in use is exchanged below
  * its users. They keep their device, if the extent, the epoch and the server's
  * incarnation are the same (initiator/attach_exchange.h); else they are cut
- * off. So is one whose server has another address now, or with renew.
+ * off. So is one whose server has another address now, or with renew. A part of
+ * a device of several is exchanged alone.
  *
  * -ENODEV: the transport asked for is not possible here, the text says why.
  * -EACCES: the server refused (not allowed, older epoch); -ENOENT: no such
@@ -156,6 +159,16 @@ int initiator_fence(const char *state_dir, const char *id, bool held_elsewhere,
 /* Get the device of an attachment. -ENOENT: there is no such attachment. */
 int initiator_get(const char *state_dir, const char *id,
 		  struct initiator_device *ret, struct error *err);
+
+/*
+ * Get the device of one part of a device of several, @part from 0. -ENOENT:
+ * there is none, or trib-nbd makes that device.
+ */
+int initiator_get_part(const char *state_dir, const char *id, unsigned part,
+		       struct initiator_device *ret, struct error *err);
+
+/* Tell whether device mapper makes devices of several here, not trib-nbd. */
+bool initiator_joins(void);
 
 /*
  * List all attachments, damaged and unfinished ones included. Returned owned.

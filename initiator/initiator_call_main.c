@@ -5,9 +5,10 @@
  *	initiator_call_main COMMAND KEY=VALUE...
  *
  * Commands: attach detach fence get list resize probe. Keys are the
- * members of struct initiator_request; part=SIZE,ADDRESS,EXPORT for each
- * part. Prints "key=value" lines; a failure
- * is "ERRNO: TEXT" on standard error and exit 1.
+ * members of struct initiator_request. For each part it is
+ * part=SIZE,ADDRESS,EXPORT[,PATH]. With get, id=ID/PART is that part alone.
+ * Prints "key=value" lines; a failure is "ERRNO: TEXT" on standard error and
+ * exit 1.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -18,20 +19,21 @@
 #include "base/size.h"
 #include "initiator/initiator.h"
 
-static struct initiator_part parts[8];
+static struct initiator_request parts[8];
 
-/* SIZE,ADDRESS,EXPORT */
+/* SIZE,ADDRESS,EXPORT[,PATH] */
 static int parse_part(struct initiator_request *q, char *value,
 		      struct error *err)
 {
-	struct initiator_part *part = &parts[q->n_parts];
+	struct initiator_request *part = &parts[q->n_parts];
 	const char *size = strsep(&value, ",");
 
 	if (q->n_parts == array_size(parts))
 		return error_set(err, EINVAL, "too many parts");
 	part->address = strsep(&value, ",");
-	part->export_name = value;
-	if (!value)
+	part->export_name = strsep(&value, ",");
+	part->local_path = value;
+	if (!part->export_name)
 		return error_set(err, EINVAL, "a part is SIZE,ADDRESS,EXPORT");
 	q->parts = parts;
 	q->n_parts++;
@@ -99,7 +101,12 @@ static void show(const struct initiator_device *d)
 static int call_attach(struct initiator_request *q, struct error *err)
 {
 	struct initiator_device device;
-	int r = initiator_attach(q, &device, err);
+	int r;
+
+	for (size_t i = 0; i < q->n_parts; i++)
+		parts[i].transport = parts[i].local_path ? "auto"
+							 : q->transport;
+	r = initiator_attach(q, &device, err);
 
 	if (!r)
 		show(&device);
@@ -119,7 +126,12 @@ static int call_fence(struct initiator_request *q, struct error *err)
 static int call_get(struct initiator_request *q, struct error *err)
 {
 	struct initiator_device device;
-	int r = initiator_get(q->state_dir, q->id, &device, err);
+	const char *part = strchr(q->id, '/');
+	auto_free char *id = strndup(q->id, strcspn(q->id, "/"));
+	int r = part ? initiator_get_part(q->state_dir, id,
+					  (unsigned)atoi(part + 1), &device,
+					  err)
+		     : initiator_get(q->state_dir, q->id, &device, err);
 
 	if (!r)
 		show(&device);

@@ -50,7 +50,7 @@ remove_mapped() {
 		[ -e "/dev/mapper/$name" ] || continue
 		dmsetup wipe_table --noflush --nolockfs --noudevsync "$name"
 		dmsetup remove --deferred --noudevsync "$name"
-	done < <(sed -n 's|^top=/dev/mapper/||p' "$STATE"/*.attachment)
+	done < <(sed -n 's|^top=/dev/mapper/||p' "$STATE"/*.attachment "$STATE"/*.joined/*.attachment)
 }
 
 clean_state() {

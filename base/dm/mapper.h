@@ -89,10 +89,11 @@ extern struct mapper mapper_kernel;
 
 /*
  * Let the processes that make changes for this thread keep @fd open; -1: none.
+ * Returns the one that they kept before.
  * So a lock on it (flock(2)) outlives a caller that is killed, until the change
  * under way has ended.
  */
-void mapper_kernel_hold(int fd);
+int mapper_kernel_hold(int fd);
 
 /*
  * Test whether devices can be made here. Loads the kernel's module where that

@@ -18,9 +18,12 @@
 
 static _Thread_local int hold_fd = -1;
 
-void mapper_kernel_hold(int fd)
+int mapper_kernel_hold(int fd)
 {
+	int before = hold_fd;
+
 	hold_fd = fd;
+	return before;
 }
 
 /* Its answer on standard output: "ERRNO TEXT". */

@@ -19,8 +19,6 @@
 #define GONE_MS   3000
 #define STEP_MS   10
 
-#define LEVELS_MAX 2 /* an attachment's device, and a volume's over it */
-
 struct top {
 	char device[32]; /* "dm-3" */
 	char name[MAPPER_NAME_MAX];
@@ -84,13 +82,10 @@ bool local_top_find(const char *loop, char ret[static MAPPER_NAME_MAX])
 
 bool local_top_uuid(const char *loop, char ret[static MAPPER_NAME_MAX])
 {
-	struct top top, above;
-	unsigned level = 1;
+	struct top top;
 
 	if (!find_top(loop, &top))
 		return false;
-	while (level++ < LEVELS_MAX && find_top(top.device, &above))
-		top = above;
 	memcpy(ret, top.uuid, sizeof(top.uuid));
 	return true;
 }

@@ -18,8 +18,8 @@
 bool local_top_find(const char *loop, char ret[static MAPPER_NAME_MAX]);
 
 /*
- * Find the topmost of our mapper devices over a loop device, each the only
- * thing that lies on the one below. True, and its UUID.
+ * The same, and its UUID. Not that of a device of several extents over it: the
+ * blockd of each extent holds its own part.
  */
 bool local_top_uuid(const char *loop, char ret[static MAPPER_NAME_MAX]);
 

@@ -41,8 +41,8 @@ static int list_of(const char *tag, struct mapper_device **ret,
 	return mapper_list(top_device_mapper, uuid, ret, ret_count, err);
 }
 
-static int linear_below(const struct record *record, struct mapper_table *ret,
-			struct error *err)
+int top_device_linear(const struct record *record, struct mapper_table *ret,
+		      struct error *err)
 {
 	struct stat st;
 	int r;
@@ -56,17 +56,16 @@ static int linear_below(const struct record *record, struct mapper_table *ret,
 		     : 0;
 }
 
-int top_device_make(struct record *record, const char *tag, struct error *err)
+int top_device_make(struct record *record, const char *tag,
+		    const struct mapper_table *table, struct error *err)
 {
-	auto_cleanup(mapper_table_done) struct mapper_table table = {
-		.count = 0};
 	char name[MAPPER_NAME_MAX], uuid[MAPPER_NAME_MAX];
-	int r = linear_below(record, &table, err);
+	int r = 0;
 
 	(void)snprintf(name, sizeof(name), "%s", tag);
 	for (unsigned i = 1; !r; i++) {
 		uuid_of(name, uuid);
-		r = mapper_create(top_device_mapper, name, uuid, &table,
+		r = mapper_create(top_device_mapper, name, uuid, table,
 				  record->read_only ? MAPPER_READ_ONLY : 0,
 				  MAPPER_LIMIT_MS, err);
 		if (r != -EEXIST || i > NAMES_MAX)
@@ -113,10 +112,9 @@ static bool lies_well(const struct record *record,
 	return true;
 }
 
-int top_device_check(const struct record *record, struct error *err)
+int top_device_read(const struct record *record, struct mapper_table *ret,
+		    struct error *err)
 {
-	auto_cleanup(mapper_table_done) struct mapper_table table = {
-		.count = 0};
 	struct mapper_device device;
 	char uuid[MAPPER_NAME_MAX];
 	int r;
@@ -124,18 +122,27 @@ int top_device_check(const struct record *record, struct error *err)
 	uuid_of(name_of(record), uuid);
 	r = mapper_get(top_device_mapper, uuid, &device, err);
 	if (!r)
-		r = mapper_read(top_device_mapper, uuid, false, &table, err);
+		r = mapper_read(top_device_mapper, uuid, false, ret, err);
 	if (r == -ENOENT)
 		return error_set(err, ENODEV, "%s is gone: attach it again",
 				 record->top);
 	if (r < 0)
 		return error_set(err, EACCES, "%s can't be looked at from here",
 				 record->top);
-	if (!lies_well(record, &table))
-		return error_set(err, ESTALE,
-				 "%s does not lie on %s: attach it again",
-				 record->top, record->device);
 	return 0;
+}
+
+int top_device_check(const struct record *record, struct error *err)
+{
+	auto_cleanup(mapper_table_done) struct mapper_table table = {
+		.count = 0};
+	int r = top_device_read(record, &table, err);
+
+	if (r == 0 && !lies_well(record, &table))
+		r = error_set(err, ESTALE,
+			      "%s does not lie on %s: attach it again",
+			      record->top, record->device);
+	return r;
 }
 
 static bool is_cut_off(const char *uuid)
@@ -217,21 +224,16 @@ int top_device_mend(const struct record *record, struct error *err)
 	return r;
 }
 
-int top_device_follow(const struct record *record, struct error *err)
+int top_device_follow(const struct record *record,
+		      const struct mapper_table *table, struct error *err)
 {
-	auto_cleanup(mapper_table_done) struct mapper_table table = {
-		.count = 0};
 	char uuid[MAPPER_NAME_MAX];
-	int r = linear_below(record, &table, err);
 
 	uuid_of(name_of(record), uuid);
-	if (!r)
-		r = mapper_swap(
-			top_device_mapper, uuid, &table,
-			MAPPER_NO_FLUSH |
-				(record->read_only ? MAPPER_READ_ONLY : 0),
-			MAPPER_LIMIT_MS, err);
-	return r;
+	return mapper_swap(top_device_mapper, uuid, table,
+			   MAPPER_NO_FLUSH |
+				   (record->read_only ? MAPPER_READ_ONLY : 0),
+			   MAPPER_LIMIT_MS, err);
 }
 
 int top_device_fence(const char *tag, struct error *err)

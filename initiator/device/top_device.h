@@ -15,21 +15,32 @@
 /* Whose devices: mapper_kernel, but in tests. */
 extern struct mapper *top_device_mapper;
 
+/* Make the table over record.device alone, of record.size. Owned. */
+int top_device_linear(const struct record *record, struct mapper_table *ret,
+		      struct error *err);
+
 /*
- * Make one over record.device, of record.size, and set record.top. Its name is
- * @tag. A cut-off device that is still open may have that name: then it is the
- * next free of "TAG-1", "TAG-2".
+ * Make one with @table, and set record.top. Its name is @tag. A cut-off device
+ * that is still open may have that name: then it is the next free of "TAG-1",
+ * "TAG-2".
  */
-int top_device_make(struct record *record, const char *tag, struct error *err);
+int top_device_make(struct record *record, const char *tag,
+		    const struct mapper_table *table, struct error *err);
 
 /* The UUID of record.top; "": it has none. */
 void top_device_uuid(const struct record *record, char *ret, size_t size);
 
 /*
+ * Read the table in use; owned. -ENODEV: record.top is gone. -EACCES: this
+ * process may not ask, as in a container without the driver's node.
+ */
+int top_device_read(const struct record *record, struct mapper_table *ret,
+		    struct error *err);
+
+/*
  * Check that record.top is there and lies on record.device, or on a disk to
- * which blockd has mapped all of it. -ENODEV, -ESTALE: it can only be made
- * anew. -EACCES: this process may not ask, as in a container without the
- * driver's node.
+ * which blockd has mapped all of it. -ESTALE: it can only be made anew. Errors
+ * of top_device_read().
  */
 int top_device_check(const struct record *record, struct error *err);
 
@@ -60,8 +71,9 @@ int top_device_below(const struct record *record,
 int top_device_hold(const struct record *record, int limit_ms,
 		    struct error *err);
 
-/* Let record.device, record.size be what is below, while it is in use. */
-int top_device_follow(const struct record *record, struct error *err);
+/* Let it have @table, while it is in use. */
+int top_device_follow(const struct record *record,
+		      const struct mapper_table *table, struct error *err);
 
 /*
  * Make each request to the devices of @tag fail from now on. -ETIMEDOUT: what

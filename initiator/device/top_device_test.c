@@ -74,22 +74,40 @@ static uint64_t size_of(const char *uuid)
 	return table.size;
 }
 
+static int make_top(struct record *r)
+{
+	auto_cleanup(mapper_table_done) struct mapper_table table = {
+		.count = 0};
+
+	assert_int_equal(top_device_linear(r, &table, NULL), 0);
+	return top_device_make(r, TAG, &table, NULL);
+}
+
+static int follow(const struct record *r)
+{
+	auto_cleanup(mapper_table_done) struct mapper_table table = {
+		.count = 0};
+
+	assert_int_equal(top_device_linear(r, &table, NULL), 0);
+	return top_device_follow(r, &table, NULL);
+}
+
 static void it_lies_on_the_transports_device(void **state)
 {
 	struct bed *bed = *state;
 	struct record *r = &bed->record;
 
-	assert_int_equal(top_device_make(r, TAG, NULL), 0);
+	assert_int_equal(make_top(r), 0);
 	assert_string_equal(r->top, "/dev/mapper/" TAG);
 	assert_int_equal(top_device_check(r, NULL), 0);
 	/* larger, and on another device, while somebody has it */
 	assert_int_equal(mapper_stand_open(bed->stand, UUID), 0);
 	r->size = 2 * MIB;
-	assert_int_equal(top_device_follow(r, NULL), 0);
+	assert_int_equal(follow(r), 0);
 	assert_int_equal(size_of(UUID), 2 * MIB);
 	strcpy(r->device, below[1]);
 	assert_int_equal(top_device_check(r, NULL), -ESTALE);
-	assert_int_equal(top_device_follow(r, NULL), 0);
+	assert_int_equal(follow(r), 0);
 	assert_int_equal(top_device_check(r, NULL), 0);
 	mapper_stand_close(bed->stand, UUID);
 	assert_int_equal(top_device_remove(TAG, NULL), 0);
@@ -102,7 +120,7 @@ static void one_in_use_is_not_taken_away(void **state)
 	struct bed *bed = *state;
 	struct mapper_device device;
 
-	assert_int_equal(top_device_make(&bed->record, TAG, NULL), 0);
+	assert_int_equal(make_top(&bed->record), 0);
 	assert_int_equal(mapper_stand_open(bed->stand, UUID), 0);
 	assert_int_equal(top_device_remove(TAG, NULL), -EBUSY);
 	assert_int_equal(mapper_get(top_device_mapper, UUID, &device, NULL), 0);
@@ -117,12 +135,12 @@ static void one_that_is_cut_off_holds_nothing_up(void **state)
 	struct mapper_device device;
 	char byte;
 
-	assert_int_equal(top_device_make(r, TAG, NULL), 0);
+	assert_int_equal(make_top(r), 0);
 	assert_int_equal(mapper_stand_open(bed->stand, UUID), 0);
 	assert_int_equal(top_device_fence(TAG, NULL), 0);
 	assert_int_equal(top_device_check(r, NULL), -ESTALE);
 	assert_int_equal(top_device_remove(TAG, NULL), 0);
-	assert_int_equal(top_device_make(r, TAG, NULL), 0);
+	assert_int_equal(make_top(r), 0);
 	assert_string_equal(r->top, "/dev/mapper/" TAG "-1");
 	assert_int_equal(top_device_check(r, NULL), 0);
 	assert_int_equal(mapper_stand_read(bed->stand, UUID, &byte, 1, 0),
@@ -134,7 +152,7 @@ static void one_that_is_cut_off_holds_nothing_up(void **state)
 			 -ENOENT);
 	/* and the name is free again */
 	assert_int_equal(top_device_remove(TAG, NULL), 0);
-	assert_int_equal(top_device_make(r, TAG, NULL), 0);
+	assert_int_equal(make_top(r), 0);
 	assert_string_equal(r->top, "/dev/mapper/" TAG);
 }
 
@@ -144,7 +162,7 @@ static void what_a_crash_left_goes_on(void **state)
 	auto_cleanup(mapper_table_done) struct mapper_table t = {.count = 0};
 	struct mapper_device device;
 
-	assert_int_equal(top_device_make(&bed->record, TAG, NULL), 0);
+	assert_int_equal(make_top(&bed->record), 0);
 	assert_int_equal(mapper_table_add_error(&t, MIB), 0);
 	assert_int_equal(
 		mapper_suspend(top_device_mapper, UUID, 0, 60000, NULL), 0);

@@ -142,7 +142,7 @@ static void keeps_to_the_transport_asked_for(void **state)
 
 static void takes_ublk_by_name_only(void **state)
 {
-	static const struct initiator_part parts[2];
+	static const struct initiator_request parts[2];
 	struct initiator_request q = remote;
 	int error;
 

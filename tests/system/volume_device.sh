@@ -20,6 +20,20 @@ is_shown() { # HOST NAME FS
 	same "$(findmnt -rno TARGET | count "$C/host$1/run/volumes/$2/")" 1 "branches"
 }
 
+# Where there is device mapper, an extent has a device of its own. Its program is
+# killed: only its blocks fail, it is named, and the mount lives on.
+a_part_is_lost_alone() { # VOLUME
+	local at=$C/host1/mnt/$1 out
+	sync -f "$at"
+	end_at_once $(pgrep -f "trib-nbd .*$C/host1/.*[.]joined/1[.]")
+	out=$(status "$1" 1)
+	same "$(grep -c 'state=broken' <<<"$out")" 1 "$out"
+	grep -q 'split=1 .*state=broken.*part 1 of' <<<"$out" || fail "$out"
+	attach 1 "$1"
+	is_shown 1 "$1" xfs
+	check "$at"
+}
+
 test_one_file_system_larger_than_any_node() {
 	local at=$C/host1/mnt/wide
 	volume wide
@@ -43,6 +57,7 @@ test_one_file_system_larger_than_any_node() {
 	fails 1 "EBUSY" v 1 detach name=wide
 	exec 7>&-
 	is_shown 1 wide xfs
+	! pgrep -f "trib-nbd .*[.]joined/" >/dev/null || a_part_is_lost_alone wide
 	# A device grows while it is used, then its file system.
 	same "$(v 1 resize name=wide size=1536MiB)" "capacity=1610612736 behind=0"
 	same "$(status wide | count split=)" 3

@@ -314,4 +314,35 @@ test_a_volume_of_this_node_is_direct() {
 	check_pool
 }
 
+# A device of several extents: each of this node's raw pool has direct runs of its own,
+# and gets them again after a snapshot and a trim of the whole.
+test_each_extent_of_a_device_of_several_is_direct() {
+	local at=$TEST_DIR/mnt extents
+	set_up
+	trib volume create w --size 128MiB --layout stripe --stripe-width 2 --stripe-unit 1MiB \
+		--share-pools --fs ext4
+	trib mount w "$at"
+	extents=$(api ListExtents | python3 -c 'import json,sys; print(*[e["name"] for e in json.load(sys.stdin)["extents"]])')
+	same "$(wc -w <<<"$extents")" 2
+	both_have() { for name in $extents; do has_direct "$name" "$1" || return; done; }
+	none_has() { for name in $extents; do same "$(shown "$name" bytes)" ""; done; }
+	dd if=/dev/urandom of="$at/f" bs=1M count=24 conv=fsync status=none
+	sum=$(md5sum <"$at/f")
+	eventually 300 both_have $((10 << 20))
+	# Written over, it passes by blockd.
+	before=$(for name in $extents; do shown "$name" writes; done)
+	dd if="$at/f" of="$at/f" bs=1M conv=notrunc,fsync status=none
+	paste <(echo "$before") <(for name in $extents; do shown "$name" writes; done) |
+		while read -r was is; do [ "$is" -gt "$was" ] || fail "writes: $was, then $is"; done
+	trib snapshot create s w
+	dd if=/dev/urandom of="$at/g" bs=1M count=8 conv=fsync status=none
+	echo 3 >/proc/sys/vm/drop_caches
+	same "$(md5sum <"$at/f")" "$sum"
+	trib volume trim w
+	eventually 300 both_have $((2 << 20)) # of g; f is shared with s
+	trib umount w
+	none_has
+	check_pool
+}
+
 run_tests "$@"

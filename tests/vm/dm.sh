@@ -5,6 +5,11 @@
 . "$(dirname "$0")/lib.sh"
 # The same by another way is in check-vm.
 long_tests='test_it_lies_over_the_kernel_s_nbd
+test_it_lies_over_a_fuse_file
+test_a_dead_one_that_is_in_use_is_attached_anew
+test_a_kill_at_any_point_leaves_nothing
+test_a_device_of_several_grows_while_it_is_used
+test_a_cut_of_two_raw_devices_is_of_one_instant
 test_a_loop_device_in_use_is_made_anew
 test_a_kill_at_any_step_of_an_exchange_by_fuse
 test_a_silent_server_moves_by_nbd'
@@ -198,7 +203,7 @@ test_requests_to_a_silent_server_end_by_nbd() { out_of_the_trap nbd; }
 # A disk of this machine does not answer: nothing can make its requests end. Each
 # call has a limit, and all is well when it answers.
 test_requests_to_a_silent_disk_of_this_machine_hold_nothing_up_for_ever() {
-	mkfs.xfs -q -f /dev/vda
+	eventually 60 mkfs.xfs -q -f /dev/vda
 	mkdir -p "$TEST_DIR/pool"
 	mount /dev/vda "$TEST_DIR/pool"
 	at_exit umount "$TEST_DIR/pool"
@@ -277,7 +282,9 @@ test_a_kill_at_any_point_leaves_nothing() {
 # write_blocks [--errors]: a writer of the device that knows what was acknowledged
 write_blocks() {
 	rm -f "$TEST_DIR/stop"
-	"$TOP/tests/block_writer.py" "$device" "$TEST_DIR/stop" "$@" >"$TEST_DIR/written" 2>&1 &
+	# Emulated, on one processor: it leaves the rest their time.
+	nice -n 10 "$TOP/tests/block_writer.py" "$device" "$TEST_DIR/stop" "$@" \
+		>"$TEST_DIR/written" 2>&1 &
 	WRITER=$!
 	at_exit touch "$TEST_DIR/stop"
 	eventually 300 grep -q began "$TEST_DIR/written"
@@ -484,6 +491,244 @@ test_others_devices_are_left_alone() {
 	dmsetup table others | grep error
 }
 
+# ---- one device of several extents ----
+
+# several SIZE [OPTION]...: exports p0, p1, p2 of one server, and in $parts what
+# attaches them: p0 by its file, the others by $TRANSPORT (fuse)
+several() {
+	three "$1" "$1" "$@"
+	parts=${parts/",p0 "/",p0,$TEST_DIR/p0.img "}
+}
+# served_again [OPTION]...: by another process
+served_again() {
+	stop_server
+	server p0 8M --export "p1=$TEST_DIR/p1.img" --export "p2=$TEST_DIR/p2.img" "$@"
+}
+# joined [ARGUMENT]...: attach them, as one mapper device, in $device
+joined() {
+	call attach $parts "$@"
+	device=$(value device)
+	same "$(value transport) $(value healthy)" "dm 1"
+	case $device in /dev/mapper/trib-*) ;; *) fail "device '$device'" ;; esac
+}
+# The same where there is no device mapper.
+by_trib_nbd() {
+	local rc=0
+	mount -t tmpfs -o ro none /dev/mapper
+	call "$@" || rc=$?
+	umount /dev/mapper
+	return $rc
+}
+below_part() { pgrep -f "trib-nbd .*$STATE/a.joined/$1[.]"; }
+several_gone() {
+	call detach id=a
+	eventually 60 nothing_of_ours
+	[ ! -e "$STATE/a.joined" ] || fail "left: $(ls -A "$STATE/a.joined")"
+	stop_server
+	rm -f "$TEST_DIR"/p?.img
+}
+write_random() {
+	head -c 12M /dev/urandom >"$TEST_DIR/random"
+	dd if="$TEST_DIR/random" of="$(value device)" bs=1000K oflag=direct status=none
+}
+has_random() { dd if="$(value device)" bs=1000K iflag=direct status=none | cmp - "$TEST_DIR/random"; }
+
+# What either of them writes, the other reads, byte for byte.
+test_device_mapper_and_trib_nbd_put_each_byte_at_the_same_place() {
+	for shape in stripe_width=0 "stripe_width=3 stripe_unit=64K"; do
+		TRANSPORT=fuse
+		[ "$shape" = stripe_width=0 ] || TRANSPORT=nbd
+		several 4M
+		joined size=12M $shape
+		write_random
+		call detach id=a
+		by_trib_nbd attach ${parts/=nbd/=fuse} size=12M $shape
+		case $(value device) in /dev/loop*) ;; *) fail "device '$(value device)'" ;; esac
+		has_random
+		write_random
+		by_trib_nbd detach id=a
+		joined size=12M $shape
+		has_random
+		several_gone
+	done
+	# A device that an older program attached, by trib-nbd, goes on, and is taken down.
+	TRANSPORT=fuse
+	several 4M
+	by_trib_nbd attach $parts size=12M
+	first=$(value device)
+	write_random
+	call attach $parts size=12M
+	same "$(value device) $(value healthy) $(value transport)" "$first 1 fuse"
+	has_random
+	call detach id=a
+	joined size=12M
+	has_random
+	several_gone
+}
+
+test_a_device_of_several_grows_while_it_is_used() {
+	several 8M
+	joined size=24M
+	write_blocks
+	truncate -s 16M "$TEST_DIR/p2.img"
+	truncate -s 8M "$TEST_DIR/p3.img"
+	served_again --export "p3=$TEST_DIR/p3.img"
+	before=$parts
+	parts=${parts/"8M,127.0.0.1:$SERVER_PORT,p2"/"16M,127.0.0.1:$SERVER_PORT,p2"}
+	for size in 32 40 40; do
+		[ $size != 40 ] || case $parts in *,p3) ;; *) parts+=" part=8M,127.0.0.1:$SERVER_PORT,p3" ;; esac
+		first=$device
+		joined size=${size}M
+		same "$device $(blockdev --getsize64 "$device")" "$first $((size << 20))"
+	done
+	same "$(table | wc -l)" 4
+	refused EEXIST "of other parts" attach $before size=24M
+	refused EINVAL "attached with all of them" resize id=a size=64M
+	blocks_are_there
+	several_gone
+}
+
+# A part fails, is exchanged, is made anew and cut off, and the others go on.
+test_a_lost_part_of_several_costs_its_own_blocks_only() {
+	read_part() { dd if="$device" of=/dev/null bs=1M skip=$((8 * $1)) count=1 iflag=direct status=none; }
+	local patient=dead_timeout_ms=600000
+	several 8M
+	joined size=24M $patient
+	write_blocks # to the first part
+	same "$("$CALL" get id=a/0 state="$STATE" | sed -n 's/^transport=//p')" loop
+	end_at_once $(below_part 1)
+	eventually 60 unhealthy
+	same "$(value bad_part) $(value keeps)" "1 1"
+	grep "problem=part 1 of 3: " "$TEST_DIR/out"
+	read_part 0
+	read_part 2
+	fails any "Input/output error" read_part 1
+	first=$device
+	joined size=24M $patient
+	read_part 1
+	joined size=24M $patient renew=1
+	same "$device" "$first"
+	blocks_are_there
+
+	# Requests to a silent server hold up no other part, until they are cut off.
+	kill -STOP "$SERVER_PID"
+	at_exit answers_again
+	dd if=/dev/zero of="$device" bs=4k seek=$((8 * 256)) count=1 oflag=direct 2>"$TEST_DIR/dd" &
+	writer=$!
+	under=$("$CALL" get id=a/1 state="$STATE" | sed -n 's/^under=//p')
+	in_flight() { [ "$(awk '{print $1 + $2}' "/sys/block/${under#/dev/}/inflight")" -gt 0 ]; }
+	eventually 60 in_flight
+	read_part 0
+	refused EBUSY "dd ($writer)" detach id=a
+	read_part 0
+	call fence id=a
+	wait $writer && fail "a write that went nowhere succeeded"
+	fails any "" read_part 0
+	answers_again
+	several_gone
+}
+
+# Acknowledged writes of one part may be lost: nobody goes on with the whole.
+test_another_incarnation_of_a_part_takes_no_user_over() {
+	several 8M
+	joined size=24M
+	first=$device
+	sleep 600 <"$device" &
+	other=$!
+	becomes $other sleep
+	end_at_once $(below_part 2)
+	served_again --incarnation another
+	joined size=24M
+	[ "$device" != "$first" ]
+	fails any "" dd if="$first" of=/dev/null bs=4k count=1 iflag=direct
+	dd if="$device" of=/dev/null bs=4k count=1 iflag=direct
+	end_at_once $other
+	several_gone
+}
+
+# dying N WHEN COMMAND...: killed before or after its N-th change of a mapper device;
+# 1: it made fewer, and succeeded
+dying() {
+	local rc=0
+	echo 0 >"$TEST_DIR/changes"
+	echo "$1 $2" >"$TEST_DIR/kill_at"
+	env PATH="$TEST_DIR/killing:$PATH" "$CALL" "${@:3}" state="$STATE" \
+		>"$TEST_DIR/out" 2>"$TEST_DIR/said" || rc=$?
+	[ $rc != 137 ] || return 0
+	[ $rc = 0 ] || fail "$(cat "$TEST_DIR/said")"
+	return 1
+}
+# At each change: before_it, what $(its_call) says is killed, after_it.
+die_at_each() {
+	local n when
+	mkdir -p "$TEST_DIR/killing"
+	cat >"$TEST_DIR/killing/trib-dm" <<-S
+		#!/bin/sh
+		read n <$TEST_DIR/changes; n=\$((n + 1)); echo \$n >$TEST_DIR/changes
+		read at <$TEST_DIR/kill_at
+		[ "\$n before" != "\$at" ] || { kill -KILL \$PPID; exit; }
+		"$BUILD/bin/trib-dm" "\$@" || exit
+		[ "\$n after" != "\$at" ] || kill -KILL \$PPID
+	S
+	chmod +x "$TEST_DIR/killing/trib-dm"
+	for ((n = 1; ; n++)); do
+		for when in before after; do
+			# Of two kills beside each other one, of each kind half.
+			[ "${LONG_TESTS:-}" ] || [ $when = $([ $((n % 2)) = 1 ] && echo before || echo after) ] ||
+				continue
+			before_it
+			dying $n $when $(its_call) || break 2
+			echo "# killed $when change $n"
+			after_it $n
+		done
+	done
+	CHANGES=$((n - 1))
+}
+
+test_a_kill_at_any_change_of_several_is_finished_or_undone() {
+	several 8M
+	before_it() { :; }
+	its_call() { echo "attach $parts size=24M"; }
+	after_it() {
+		[ $(($1 / 2 % 2)) = 0 ] || joined size=24M
+		call detach id=a
+		eventually 60 nothing_of_ours
+	}
+	die_at_each
+	same $CHANGES 4
+	if [ "${LONG_TESTS:-}" ]; then
+		its_call() { echo "detach id=a"; }
+		before_it() { joined size=24M; }
+		die_at_each
+		same $CHANGES 4
+	fi
+	several_gone
+}
+# The last part grows, then the device: killed meanwhile, the next call finishes it.
+test_a_kill_at_any_change_while_several_grow_costs_no_user_anything() {
+	local last=8
+	several 8M
+	parts=$(sed "s/\( part=[^ ]*,p0,[^ ]*\)\(.*\)/\2\1/" <<<"$parts")
+	joined size=24M
+	write_blocks
+	before_it() {
+		last=$((last + 1))
+		truncate -s ${last}M "$TEST_DIR/p0.img"
+		parts=$(sed "s/ part=[0-9]*M\(,[^ ]*,p0,\)/ part=${last}M\1/" <<<"$parts")
+	}
+	its_call() { echo "attach $parts size=$((16 + last))M"; }
+	after_it() {
+		first=$device
+		joined size=$((16 + last))M
+		same "$device $(blockdev --getsize64 "$device")" "$first $((16 + last << 20))"
+	}
+	die_at_each
+	same $CHANGES 4
+	after_it
+	blocks_are_there
+	several_gone
+}
+
 # ---- extents of a pool of this node ----
 
 blockd_call() { "$BUILD/test/blockd/testkit/blockd_call" "unix:$node/control" "$@"; }
@@ -492,7 +737,8 @@ blockd_call() { "$BUILD/test/blockd/testkit/blockd_call" "unix:$node/control" "$
 start_node() {
 	node=$TEST_DIR/$1
 	mkdir "$node"
-	mkfs.xfs -q -f /dev/vda
+	# A mount namespace of the test before may hold it for a moment yet.
+	eventually 60 mkfs.xfs -q -f /dev/vda
 	mkdir -p "$node/pool"
 	mount /dev/vda "$node/pool"
 	at_exit umount "$node/pool"

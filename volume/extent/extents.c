@@ -334,7 +334,10 @@ static int extent_attach(struct extent_work *w, struct initiator_device *ret,
 			 struct error *err)
 {
 	bool own = strcmp(w->request->node, w->ctx->node) == 0;
-	bool local = own && local_goes_by_file(w->dir, w->id, &w->extent);
+	struct initiator_device there;
+	bool found = initiator_get(w->dir, w->id, &there, NULL) == 0;
+	bool local = own &&
+		     local_goes_by_file(found ? &there : NULL, &w->extent);
 	uint64_t epoch = w->extent.epoch + 1;
 	struct initiator_request request = {
 		.dead_timeout_ms = w->ctx->dead_timeout_ms,

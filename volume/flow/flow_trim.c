@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fs.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 
@@ -63,6 +64,35 @@ static int trim_check(const struct volume_context *ctx,
 }
 
 /*
+ * Trim one file system. The blockd of each extent below has to hear of it; of
+ * direct runs only the disk does.
+ */
+static int trim_one(struct volume_context *ctx,
+		    const struct volume_record *record, size_t index,
+		    uint64_t *ret, struct error *err)
+{
+	const bool device = volume_spec_is_device(&record->spec);
+	const size_t n = device ? record->n_splits : 1;
+	const struct volume_split *splits = &record->splits[index];
+	auto_free struct split_direct *direct = calloc(n, sizeof(*direct));
+	size_t paused = 0;
+	int r = 0;
+
+	if (!direct)
+		return error_set(err, ENOMEM, "out of memory");
+	while (r == 0 && paused < n) {
+		r = split_direct_pause(ctx, record, &splits[paused],
+				       &direct[paused], err);
+		paused++;
+	}
+	if (r == 0)
+		r = trim_branch(ctx, record->name, splits, ret, err);
+	for (size_t i = 0; i < paused; i++)
+		r = split_direct_go_on(&direct[i], record, &splits[i], r, err);
+	return r;
+}
+
+/*
  * Trim every branch. A branch that cannot be trimmed, failed perhaps, keeps no
  * other from it.
  */
@@ -75,15 +105,8 @@ static int trim_branches(struct volume_context *ctx,
 	int first = 0;
 
 	for (size_t i = 0; i < n; i++) {
-		const struct volume_split *split = &record->splits[i];
-		struct split_direct direct;
 		struct error why = {0};
-		/* blockd has to hear of it; else only the disk does. */
-		int r = split_direct_pause(ctx, record, split, &direct, &why);
-
-		if (r == 0)
-			r = trim_branch(ctx, record->name, split, ret, &why);
-		r = split_direct_go_on(&direct, record, split, r, &why);
+		int r = trim_one(ctx, record, i, ret, &why);
 
 		if (r == 0 || first < 0)
 			continue;

@@ -39,15 +39,13 @@ void local_volume_dir(const struct volume_context *ctx, const char *volume,
 		       volume);
 }
 
-bool local_goes_by_file(const char *dir, const char *id,
+bool local_goes_by_file(const struct initiator_device *attached,
 			const struct node_extent *extent)
 {
-	struct initiator_device device;
-
 	if (!extent->path[0]) /* in a raw pool */
 		return false;
-	if (initiator_get(dir, id, &device, NULL) == 0 && !device.dead)
-		return strcmp(device.transport, "loop") == 0;
+	if (attached && !attached->dead)
+		return strcmp(attached->transport, "loop") == 0;
 	return !extent->limits.iops && !extent->limits.bytes_per_second;
 }
 

@@ -21,6 +21,7 @@
 
 #define LOCAL_CONTROL_FILE "control"
 
+struct initiator_device;
 struct mount_info;
 
 /* @ret: PATH_MAX bytes. */
@@ -34,9 +35,11 @@ void local_branch_dir(const struct volume_context *ctx, const char *volume,
 /*
  * Tell whether an extent of this machine is used by its file, past its server.
  * An extent with limits is not: only the server keeps them. An attached one
- * stays as it is. @dir: context_initiator_dir(); @id: of its attachment, there.
+ * stays as it is.
+ *
+ * @attached  its device; NULL: it has none, or a dead one
  */
-bool local_goes_by_file(const char *dir, const char *id,
+bool local_goes_by_file(const struct initiator_device *attached,
 			const struct node_extent *extent);
 
 /* Tell whether a mount has the device link of @volume as its source. */

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "initiator/device/device.h"
 #include "volume/mount/local.h"
 #include "volume/mount/split_job.h"
@@ -100,6 +101,39 @@ static int check_extent(struct split_job *w, struct error *err)
 	return 0;
 }
 
+/* Get the device of the split alone: a part's, if it is one of several. */
+static int own_device(const struct split_job *w, struct initiator_device *ret)
+{
+	const struct volume_split *first = w->op->record->splits;
+
+	return w->joined ? initiator_get_part(w->dir, first->extent,
+					      (unsigned)(w->split - first), ret,
+					      NULL)
+			 : initiator_get(w->dir, w->split->extent, ret, NULL);
+}
+
+/* Is the device of several, if it is one, made of a device for each? */
+static bool has_own_device(const struct split_job *w)
+{
+	struct initiator_device whole;
+
+	if (!w->joined)
+		return true;
+	return initiator_get(w->dir, w->op->record->splits[0].extent, &whole,
+			     NULL) == 0
+		       ? whole.n_parts > 0 && !whole.under[0]
+		       : initiator_joins();
+}
+
+static bool goes_by_file(const struct split_job *w)
+{
+	struct initiator_device device;
+
+	return has_own_device(w) &&
+	       local_goes_by_file(own_device(w, &device) == 0 ? &device : NULL,
+				  &w->extent);
+}
+
 static int job_prepare(struct split_job *w, struct error *err)
 {
 	int r = context_node_load(w->op->ctx, w->split->node, &w->node, err);
@@ -108,8 +142,7 @@ static int job_prepare(struct split_job *w, struct error *err)
 		r = context_client_of(w->op->ctx, &w->node, &w->client, err);
 	if (r == 0)
 		r = check_extent(w, err);
-	w->local = w->here && !w->joined &&
-		   local_goes_by_file(w->dir, w->split->extent, &w->extent);
+	w->local = w->here && goes_by_file(w);
 	if (r < 0 || w->local)
 		return r;
 	r = context_initiators(w->op->ctx, w->op->ctx->node,
@@ -148,6 +181,21 @@ int split_job_prepare(struct split_job *w, struct error *err)
 
 /* ---- device ---- */
 
+/* The job of part @i, from 0, of the device of @w. */
+static struct split_job *job_of(struct split_job *w, size_t i)
+{
+	return i ? &w->others[i - 1] : w;
+}
+
+/* How the extent is reached by iSCSI, if it is. @route is borrowed. */
+static void add_route(const struct split_job *w, struct iscsi_route *route,
+		      struct initiator_request *request)
+{
+	context_iscsi_route(w->op->ctx, &w->extent, w->node.data_address,
+			    route);
+	iscsi_route_fill(route, &w->extent, request);
+}
+
 /*
  * A local extent that goes through a server (of a raw pool, or with limits)
  * does not go through the kernel's NBD client, which could wait for memory
@@ -162,35 +210,6 @@ static const char *transport_of(const struct split_job *w)
 		       : w->how->transport;
 }
 
-/* The parts of a device of several splits. Returned owned. */
-static int device_parts(const struct split_job *w,
-			struct initiator_request *request, struct error *err)
-{
-	const struct volume_spec *spec = &w->op->record->spec;
-	const size_t n = w->n_others + 1;
-	struct initiator_part *parts = calloc(n, sizeof(*parts));
-
-	if (!parts)
-		return error_set(err, ENOMEM, "out of memory");
-	request->size = 0;
-	for (size_t i = 0; i < n; i++) {
-		const struct split_job *one = i ? &w->others[i - 1] : w;
-
-		parts[i] = (struct initiator_part){
-			.address = one->node.data_address,
-			.export_name = one->extent.nbd_name,
-			.size = one->split->size,
-		};
-		request->size += parts[i].size;
-	}
-	request->parts = parts;
-	request->n_parts = n;
-	request->stripe_width = spec->stripe_width;
-	request->stripe_unit = spec->stripe_unit;
-	request->transport = w->how->transport;
-	return 0;
-}
-
 /* All of it is borrowed. */
 static struct initiator_request device_request(const struct split_job *w,
 					       bool read_only)
@@ -201,7 +220,7 @@ static struct initiator_request device_request(const struct split_job *w,
 		.id = w->split->extent,
 		.transport = transport_of(w),
 		.local_path = w->local ? w->extent.path : NULL,
-		.address = w->local ? NULL : w->node.data_address,
+		.address = w->local && !w->joined ? NULL : w->node.data_address,
 		.export_name = w->extent.nbd_name,
 		.size = w->split->size,
 		.read_only = read_only,
@@ -209,26 +228,57 @@ static struct initiator_request device_request(const struct split_job *w,
 	};
 }
 
-/*
- * From now on the extent's blockd alone loads tables of the device. Where it
- * does not do so, all requests go through it.
- */
-static int device_direct(struct split_job *w, bool read_only, struct error *err)
+/* The parts of a device of several splits. Both are returned owned. */
+static int device_parts(struct split_job *w, struct initiator_request *request,
+			struct iscsi_route **ret_routes, struct error *err)
 {
+	const struct volume_spec *spec = &w->op->record->spec;
+	const size_t n = w->n_others + 1;
+	struct initiator_request *parts = calloc(n, sizeof(*parts));
+	struct iscsi_route *routes = calloc(n, sizeof(*routes));
+
+	request->parts = parts;
+	*ret_routes = routes;
+	if (!parts || !routes)
+		return error_set(err, ENOMEM, "out of memory");
+	request->size = 0;
+	for (size_t i = 0; i < n; i++) {
+		const struct split_job *one = job_of(w, i);
+
+		parts[i] = device_request(one, request->read_only);
+		if (!one->local)
+			add_route(one, &routes[i], &parts[i]);
+		request->size += parts[i].size;
+	}
+	request->n_parts = n;
+	request->stripe_width = spec->stripe_width;
+	request->stripe_unit = spec->stripe_unit;
+	request->transport = w->how->transport;
+	return 0;
+}
+
+/*
+ * From now on the extent's blockd alone loads tables of the device, or of that
+ * of the part. Where it does not do so, all requests go through it.
+ */
+static int device_direct(const struct split_job *w, bool read_only,
+			 struct error *err)
+{
+	struct initiator_device device;
 	int r;
 
-	if (!w->here || w->local || w->joined || read_only ||
-	    !w->device.mapper_uuid[0])
+	if (!w->here || w->local || read_only || own_device(w, &device) < 0 ||
+	    !device.mapper_uuid[0])
 		return 0;
 	r = node_client_attach_direct(w->client, w->split->extent,
 				      w->how->epoch,
 				      volume_record_grant(w->op->record),
-				      w->device.mapper_uuid, NULL, err);
+				      device.mapper_uuid, NULL, err);
 	return r == -EOPNOTSUPP ? 0 : r;
 }
 
 /* Until now it was; what follows may change the device. */
-static int device_not_direct(struct split_job *w, struct error *err)
+static int device_not_direct(const struct split_job *w, struct error *err)
 {
 	return w->extent.direct.device[0]
 		       ? node_client_detach_direct(
@@ -240,29 +290,36 @@ static int device_not_direct(struct split_job *w, struct error *err)
 static int device_attach(struct split_job *w, bool read_only, struct error *err)
 {
 	struct initiator_request request = device_request(w, read_only);
+	auto_free struct iscsi_route *routes = NULL;
 	struct iscsi_route route;
 	int r = 0;
 
-	if (w->joined) {
-		r = device_parts(w, &request, err);
-	} else if (!w->local) {
-		context_iscsi_route(w->op->ctx, &w->extent,
-				    w->node.data_address, &route);
-		iscsi_route_fill(&route, &w->extent, &request);
-	}
+	if (w->joined)
+		r = device_parts(w, &request, &routes, err);
+	else if (!w->local)
+		add_route(w, &route, &request);
 	if (r == 0)
 		r = initiator_attach(&request, &w->device, err);
 	free((void *)request.parts);
 	/* A program that a killed call had started may be at work on it. */
-	if (r == 0)
-		r = device_settle(w->device.device, err);
-	if (r < 0 || !w->local)
-		return r;
-	/*
-	 * Somebody may have raised the epoch between our export and the
-	 * device: then theirs found no device to refuse, and ours must go.
-	 */
-	r = set_export(w, read_only, err);
+	return r < 0 ? r : device_settle(w->device.device, err);
+}
+
+/*
+ * Somebody may have raised the epoch of a local extent between our export and
+ * the device: then theirs found no device to refuse, and ours must go.
+ */
+static int device_confirm(struct split_job *w, bool read_only,
+			  struct error *err)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i <= w->n_others; i++) {
+		struct split_job *one = job_of(w, i);
+
+		if (one->local)
+			r = set_export(one, read_only, err);
+	}
 	if (r < 0)
 		(void)initiator_detach(w->dir, w->split->extent, NULL);
 	return r;
@@ -270,13 +327,17 @@ static int device_attach(struct split_job *w, bool read_only, struct error *err)
 
 int split_job_connect(struct split_job *w, bool read_only, struct error *err)
 {
-	int r = set_export(w, read_only, err);
+	int r = 0;
 
-	for (size_t i = 0; r == 0 && i < w->n_others; i++)
-		r = set_export(&w->others[i], read_only, err);
-	if (r == 0)
-		r = device_not_direct(w, err);
+	for (size_t i = 0; r == 0 && i <= w->n_others; i++)
+		r = set_export(job_of(w, i), read_only, err);
+	for (size_t i = 0; r == 0 && i <= w->n_others; i++)
+		r = device_not_direct(job_of(w, i), err);
 	if (r == 0)
 		r = device_attach(w, read_only, err);
-	return r < 0 ? r : device_direct(w, read_only, err);
+	if (r == 0)
+		r = device_confirm(w, read_only, err);
+	for (size_t i = 0; r == 0 && i <= w->n_others; i++)
+		r = device_direct(job_of(w, i), read_only, err);
+	return r;
 }
