@@ -7,6 +7,8 @@ need ip nsenter losetup mkfs.ext4 mkfs.xfs strace sqlite3
 
 # What a lost server is waited for: long enough for one that is restarted.
 export TRIB_TEST_DEAD_TIMEOUT_MS=${TRIB_TEST_DEAD_TIMEOUT_MS:-30000}
+# What one call to a node may take: a busy disk holds up an answer for long.
+export TRIB_TEST_CALL_TIMEOUT_MS=60000
 POOL=${POOL:-640MiB}
 C=$TEST_DIR/c
 at_exit cluster_stop
@@ -29,13 +31,13 @@ _volume_argv() {
 }
 attach() { v "$1" attach "name=$2" "path=$(mnt "$1" "$2")" "${@:3}"; }
 # node_silent HOST, node_back HOST: its blockd is killed, and started again. A call
-# made meanwhile waits 4 s for it, not 10: none of these tests restarts it sooner.
+# made meanwhile waits 4 s for it, not 60: none of these tests restarts it sooner.
 node_silent() {
 	export TRIB_TEST_CALL_TIMEOUT_MS=4000
 	blockd_signal "$1" KILL
 }
 node_back() {
-	unset TRIB_TEST_CALL_TIMEOUT_MS
+	export TRIB_TEST_CALL_TIMEOUT_MS=60000
 	blockd_start "$1"
 }
 status() { v "${2:-1}" status "name=$1" 2>/dev/null; }

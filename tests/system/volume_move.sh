@@ -239,7 +239,7 @@ test_what_a_lost_node_has_left_harms_nothing() {
 	_blockd_spawn 1
 	on 2 trib node add host1 --control "unix:$C/host1/run/blockd.sock" --data 10.77.0.1:10809 --quiet
 	eventually 30 on 2 trib pool list host1
-	unset TRIB_TEST_CALL_TIMEOUT_MS
+	export TRIB_TEST_CALL_TIMEOUT_MS=60000
 	on 2 trib volume orphans --json | jq -e '.[0].name == "l-0" and .[0].node == "host1"'
 	has_files 1 l
 	on 2 trib extent delete --force host1/l-0 --quiet

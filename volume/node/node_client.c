@@ -147,9 +147,11 @@ int node_client_get_soon(struct node_client *client, struct node_state *ret,
 			 struct error *err)
 {
 	int64_t quiet_ms = client->quiet_ms;
-	int wait_ms = quiet_ms && clock_ms() < quiet_ms + QUIET_MS ? AGAIN_MS
-								   : SOON_MS;
+	int soon_ms = client->timeout_ms / 10 * 3;
+	int wait_ms = soon_ms > SOON_MS ? soon_ms : SOON_MS;
 
+	if (quiet_ms && clock_ms() < quiet_ms + QUIET_MS)
+		wait_ms = AGAIN_MS;
 	if (wait_ms > client->timeout_ms)
 		wait_ms = client->timeout_ms;
 	return node_client_get_within(client, wait_ms, ret, err);
