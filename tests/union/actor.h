@@ -36,8 +36,9 @@ const char *fault_name(enum fault fault);
 void actor_start(struct actor *actor, unsigned number, const char *root,
 		 enum fault fault);
 
-#define ACTOR_PATIENCE_MS 300000 /* a sync() of a busy machine takes a minute \
-				  */
+#define ACTOR_PATIENCE_MS                                   \
+	300000 /* a sync() of a busy machine takes a minute \
+		*/
 
 /*
  * Have it do @op; @text gets what came of it (OP_TEXT_MAX bytes).
