@@ -36,9 +36,8 @@ const char *fault_name(enum fault fault);
 void actor_start(struct actor *actor, unsigned number, const char *root,
 		 enum fault fault);
 
-#define ACTOR_PATIENCE_MS                                   \
-	300000 /* a sync() of a busy machine takes a minute \
-		*/
+/* A sync() of a busy machine takes a minute. */
+#define ACTOR_PATIENCE_MS 300000
 
 /*
  * Have it do @op; @text gets what came of it (OP_TEXT_MAX bytes).
