@@ -115,10 +115,11 @@ fails() {
 # is lost. One try begins when the time is over: this shell may have had no processor
 # meanwhile. A failure shows the output of that try.
 eventually() {
-	local end=$((SECONDS + $1)) said=$TEST_DIR/.try.$BASH_SUBSHELL last rc
+	local end=$((SECONDS + $1)) said=$TEST_DIR/.try.$BASH_SUBSHELL last rc began
 	shift
 	while :; do
 		last=$((SECONDS >= end))
+		began=${EPOCHREALTIME/./}
 		# In a condition, `set -e` would have no effect on the try.
 		rc=$(set +e; trap - ERR; try_once "$said" "$@"; echo $?)
 		[ "$rc" != 0 ] || break
@@ -126,10 +127,20 @@ eventually() {
 			sed 's/^/# last try: /' "$said" | tail -n 40 >&"$_SAID"
 			fail "not within time: $*"
 		fi
-		sleep 0.05
+		# As long as the try took: what it waits for may share its processor with it.
+		sleep "$(nap $((${EPOCHREALTIME/./} - began)))"
 	done
 	rm -f "$said"
 }
+nap() { # MICROSECONDS: as seconds, 0.05 to 0.5
+	local us=$1
+	[ "$us" -gt 50000 ] || us=50000
+	[ "$us" -lt 500000 ] || us=500000
+	printf '0.%06d' "$us"
+}
+# Of steps that are all alike, one of so many (3; $EVERY) is tried; with LONG_TESTS=1
+# each.
+every() { if [ "${LONG_TESTS:-0}" = 1 ]; then echo 1; else echo "${EVERY:-3}"; fi; }
 try_once() ( # FILE COMMAND...: its output goes there
 	exec >"$1" 2>&1
 	_SAID=2

@@ -170,9 +170,10 @@ test_a_kill_between_the_steps_is_repaired() {
 	command -v strace >/dev/null || skip "needs strace"
 	server disk 64M
 	at_exit detach_all
-	local n c rc
+	local n c rc every
+	every=$(every)
 	for c in sendmsg openat fsync renameat; do
-		for n in 1 2 3 4 5 6; do
+		for ((n = 1 + RANDOM % every; n <= 6; n += every)); do
 			rc=0
 			{
 				strace -o /dev/null -e trace=$c \

@@ -343,14 +343,15 @@ test_a_kill_of_the_attacher_is_repaired() {
 }
 
 test_a_kill_of_the_process_at_any_step_is_repaired() {
-	local n c
+	local n c every
+	every=$(every)
 	server disk 64M
 	at_exit detach_all
 	mkdir -p "$TEST_DIR/bin"
 	at_exit rm -rf "$TEST_DIR/bin"
 	cp "$BUILD/bin/trib-nbd" "$TEST_DIR/bin/real"
 	for c in io_uring_enter capset mount; do
-		for n in 1 2 3; do
+		for ((n = 1 + RANDOM % every; n <= 3; n += every)); do
 			cat >"$TEST_DIR/bin/trib-nbd" <<-END
 				#!/bin/sh
 				exec strace -f -o /dev/null -e trace=$c \

@@ -199,8 +199,8 @@ nobody_takes() {
 	done
 }
 test_a_volume_group_is_the_guests() { nobody_takes a_volume_group loop nbd fuse iscsi; }
-test_a_raid_member_is_the_guests() { nobody_takes a_raid_member loop nbd; }
-test_a_partition_is_the_guests() { nobody_takes a_partition loop nbd iscsi; }
+test_a_raid_member_is_the_guests() { nobody_takes a_raid_member nbd ${LONG_TESTS:+loop}; }
+test_a_partition_is_the_guests() { nobody_takes a_partition loop ${LONG_TESTS:+nbd iscsi}; }
 
 # The most common report of drivers that use iSCSI: mount says "busy".
 test_multipathd_leaves_an_iscsi_disk() {

@@ -243,7 +243,7 @@ test_a_disk_in_use_is_made_anew() {
 	"$TOP/tests/block_writer.py" "$device" "$TEST_DIR/stop" >"$TEST_DIR/written" 2>&1 &
 	writer=$!
 	eventually 300 grep -q began "$TEST_DIR/written"
-	for i in 1 2 3; do
+	for i in 1 2 ${LONG_TESTS:+3}; do
 		call attach $(by_iscsi 64M renew=1)
 		same "$(value device) $(value healthy)" "$device 1"
 	done
@@ -260,10 +260,11 @@ test_a_kill_between_the_steps_is_repaired() {
 	command -v strace >/dev/null || skip "needs strace"
 	extent k 64 1
 	at_exit gone k
-	local n
+	local n every
+	every=$(every)
 	# An attach starts iscsiadm four times: to see that it is there, for the
 	# interface, for the node record and for the login, which goes on.
-	for n in 2 3 4; do
+	for ((n = 2 + RANDOM % every; n <= 4; n += every)); do
 		strace -qq -o /dev/null -e trace=vfork,clone,clone3 \
 			-e inject=vfork,clone,clone3:signal=KILL:when=$n \
 			"$CALL" attach $(by_iscsi 64M) state="$STATE" >/dev/null 2>&1 || true
