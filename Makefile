@@ -30,7 +30,10 @@ OUT       := $(BUILD)$(if $(SAN),/$(SAN))
 WERROR    ?=
 # A sanitizer needs lines for its reports, and compiles in half the time so.
 OPT       ?= $(if $(SAN),-O1,-O2)
-CFLAGS    ?= $(OPT) $(if $(SAN),-g1,-g)
+DEBUG     ?= $(if $(SAN),-g1,-g)
+CFLAGS    ?= $(OPT) $(DEBUG)
+# A test runs once for each time that it is compiled. (The warning guesses sizes by -O2.)
+%_test.o: private OPT = -O0 -Wno-format-truncation
 WARN      := -Wall -Wextra -Wshadow -Wvla -Wmissing-prototypes \
              -Wstrict-prototypes -Wformat=2 -Wundef $(WERROR) \
              $(if $(SAN),-Wno-format-truncation) # which guesses sizes by -O2
@@ -172,11 +175,11 @@ $(PROGRAMS:%=$(OUT)/bin/%) $(UNIT_TESTS) $(TEST_HELPERS):
 
 .PHONY: all programs tests help deps clean install uninstall generated \
         lint-flags \
-        check check-quick check-work times check-unit check-asan check-tsan check-system check-system-long check-vm \
-        check-vm-long \
-        check-engine check-union check-union-long check-debian13 check-libraries \
+        check check-quick check-work times check-unit check-asan check-asan-long check-tsan \
+        check-system check-system-long check-vm check-vm-long check-engine check-engine-long \
+        check-union check-union-long check-debian13 check-debian13-long check-libraries \
         check-wire check-kube check-csi check-csi-full \
-        fuzz lint format perf demo demo-keep
+        fuzz fuzz-long lint format perf demo demo-keep
 
 all: programs tests
 
@@ -189,12 +192,12 @@ help:
 	@printf '%s\n' \
 	  'make deps         install the Debian packages the build and tests need' \
 	  'make check-quick  the unit tests and the main system tests: under five minutes (root)' \
-	  'make check-unit   unit tests;  make check-asan: the same under ASan+UBSan' \
+	  'make check-unit   unit tests;  make check-asan: the same under ASan+UBSan; check-asan-long: each step' \
 	  'make check-tsan   unit tests under ThreadSanitizer' \
 	  'make check-engine pools: models, power failures, images; SEEDS=N (10), SEED=N' \
 	  'make check-union  the union, also beside one directory: SEEDS=N (100), SEED=N (root)' \
 	  'make check-union-long  thousands of seeds of every variant: kills, drains, losses, full branches (hours)' \
-	  'make check-debian13  programs, the union and a volume on Debian 13 (root; debootstrap)' \
+	  'make check-debian13  programs, the union and a volume on Debian 13 (root; debootstrap); -long: more of the union' \
 	  'make check-system wire and whole-system tests (root);  make check-system-long: volumes, killed at each step' \
 	  'make check-work   instructions and system calls of the hot paths, by perf/work.recorded (root)' \
 	  'make check-wire   the servers of the wire before the clients of others (root)' \
@@ -205,7 +208,7 @@ help:
 	  'make manifests    what a Kubernetes cluster is given, rendered and checked' \
 	  'make sidecars     which sidecars of Kubernetes have a newer version' \
 	  'make image        all programs as a container image' \
-	  'make fuzz         each fuzz target, or T=NAME, for SECONDS (default 30)' \
+	  'make fuzz         each fuzz target, or T=NAME, for SECONDS (default 30);  make fuzz-long: a minute' \
 	  'make lint         include arrows, rooms, cppcheck, clang-tidy, clang-format' \
 	  'make perf         every benchmark beside its peer' \
 	  'make demo-keep    the demo, left running' \
@@ -217,7 +220,12 @@ deps:
 check-unit: tests programs
 	$(Q)tests/run --name unit$(if $(SAN),-$(SAN)) --jobs 4 $(UNIT_TESTS)
 
+# Every fourth step of what check-unit tries at each (base/testkit/every.h).
 check-asan:
+	$(Q)EVERY=4 $(MAKE) --no-print-directory SAN=asan check-unit
+
+# The same at each step.
+check-asan-long:
 	$(Q)$(MAKE) --no-print-directory SAN=asan check-unit
 
 check-tsan:
@@ -227,10 +235,10 @@ check-tsan:
 check-system: all
 	$(Q)tests/run --name system --timeout 2400 --jobs 4 $(SYSTEM_TESTS)
 
-# Each step of what check-system kills at one of three, on the hosts of volumes.
+# Each step of what check-system kills at one of three.
 check-system-long: all
 	$(Q)LONG_TESTS=1 tests/run --name system-long --timeout 7200 --jobs 4 \
-	  $(filter tests/system/volume% tests/system/snapshot.sh,$(SYSTEM_TESTS))
+	  $(filter tests/system/volume% $(addprefix tests/system/,snapshot.sh initiator.sh csi.sh),$(SYSTEM_TESTS))
 
 # What finds most in under five minutes of two processors.
 QUICK_TESTS = $(addprefix tests/system/,union.sh union_names.sh union_mount.sh \
@@ -264,6 +272,7 @@ ENGINE_TESTS = $(addprefix $(OUT)/test/blockd/,raw/store/raw_state_refuse_test r
   dir/pool_dir_copy_test dir/pool_dir_kill_test \
   dir/pool_dir_sharing_test direct/direct_test)
 ENGINE_FUZZERS = $(filter %/raw_image_fuzz %/raw_state_fuzz,$(FUZZERS))
+check-engine-long: check-engine
 check-engine: $(ENGINE_SEEDED) $(ENGINE_TESTS) $(ENGINE_FUZZERS)
 	$(Q)tests/engine $(ENGINE_SEEDED) --once $(ENGINE_TESTS)$(if $(ENGINE_FUZZERS),; r=$$?; \
 	  tests/fuzz $(or $(SEEDS),10) $(ENGINE_FUZZERS) && exit $$r)
@@ -274,14 +283,18 @@ check-union: all
 
 # In a root of Debian 13: what other libraries and another compiler may change.
 # All programs are built, and the tests that depend on the libraries. No debug data,
-# as nobody debugs there.
-check-debian13:
-	$(Q)tests/debian13 make -j$$(nproc) --no-print-directory WERROR=-Werror CFLAGS=-O2 \
+# as nobody debugs there. check-debian13-long: more of the union, each step.
+in_debian13 = tests/debian13 make -j$$(nproc) --no-print-directory WERROR=-Werror CFLAGS=-O2 \
 	  check-libraries || [ $$? = 77 ]
+check-debian13:
+	$(Q)EVERY=4 $(in_debian13)
+check-debian13-long:
+	$(Q)LONG_TESTS=1 $(in_debian13)
 
 LIBRARY_UNITS = $(filter $(foreach f,base launch initiator union volume,$(OUT)/test/$(f)/%),$(UNIT_TESTS))
 LIBRARY_HELPERS = $(filter $(foreach f,union tests/union volume,$(OUT)/test/$(f)/%) $(OUT)/test/tests/apart,$(TEST_HELPERS))
-LIBRARY_TESTS = tests/system/union_data.sh tests/system/union.sh tests/system/union_survive.sh \
+LIBRARY_TESTS = tests/system/union.sh \
+  $(if $(LONG_TESTS),tests/system/union_data.sh tests/system/union_survive.sh) \
   "tests/system/volume.sh test_a_volume_larger_than_a_node_moves_between_hosts \
     test_a_union_goes_on_when_its_server_is_killed_or_replaced"
 LIBRARY_ALONE = "tests/system/union_model.sh test_is_as_one_plain_directory \
@@ -340,6 +353,10 @@ fuzz: $(FUZZ_THESE)
 
 lint:
 	$(Q)tests/lint
+
+# A minute of each fuzz target.
+fuzz-long:
+	$(Q)$(MAKE) --no-print-directory FUZZ_SECONDS=60 fuzz
 
 generated: $(GENERATED)
 

@@ -133,8 +133,8 @@ is_readable() { # HOST NAME
 # killed any more; after each kill `settle N` has to bring things in order. One of
 # three ($MIN_STEPS) steps, from any of the first; with LONG_TESTS=1 each.
 kill_at_every() { # HOST COMMAND KEY=VALUE...
-	local n rc kills=0 every=${MIN_STEPS:-3}
-	[ "${LONG_TESTS:-0}" != 1 ] || every=1
+	local n rc kills=0 every
+	every=$(EVERY=${MIN_STEPS:-3} every)
 	for ((n = 1 + RANDOM % every; ; n += every)); do
 		[ $n -lt 60 ] || fail "never ends"
 		rc=0

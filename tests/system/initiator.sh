@@ -496,12 +496,14 @@ test_a_damaged_record_is_named_and_replaced() {
 }
 
 # steps CALLS COMMAND...: kill it before the Nth of each of these system
-# calls, N = 1, 2...; after each run `undo`, which must leave nothing.
+# calls, N = 1, 2..., one of `every` of them; after each run `undo`, which must leave
+# nothing.
 steps() {
-	local calls=$1 c n rc
+	local calls=$1 c n rc every
+	every=$(every)
 	shift
 	for c in $calls; do
-		for ((n = 1; n < 60; n++)); do
+		for ((n = 1 + RANDOM % every; n < 60; n += every)); do
 			prepare
 			rc=0
 			{
@@ -511,8 +513,8 @@ steps() {
 			} >/dev/null 2>&1
 			"$undo" || fail "after a kill at $c number $n"
 			[ $rc = 0 ] && break
+			total=$((total + every))
 		done
-		total=$((total + n))
 	done
 }
 CHANGING="mkdir,mkdirat:openat:fsync:rename,renameat,renameat2:socketpair
@@ -532,7 +534,7 @@ test_a_kill_at_any_step_of_attach_is_repaired() {
 	prepare() { :; }
 	undo=undo_by_attach steps "$(changing)" attach $ARGS
 	undo=undo_by_detach steps "$(changing)" attach $ARGS
-	echo "# $total kills"
+	echo "# killed at one of $(every) of $total steps"
 	[ $total -gt 60 ] || fail "only $total kills: is strace at work?"
 }
 
@@ -542,7 +544,7 @@ test_a_kill_at_any_step_of_detach_is_repaired() {
 	prepare() { call attach $ARGS; }
 	undo=undo_by_detach steps "$(changing)" detach id=a
 	undo=undo_by_attach steps "$(changing)" detach id=a
-	echo "# $total kills"
+	echo "# killed at one of $(every) of $total steps"
 	[ $total -gt 40 ] || fail "only $total kills: is strace at work?"
 }
 

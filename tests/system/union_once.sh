@@ -106,7 +106,7 @@ once_everywhere() { # PREPARE CODE
 			most=$((n - 1)) n=0
 		fi
 		n=$((n + 1))
-		[ -n "${ONCE_FULL:-}" ] || n=$((n + RANDOM % (2 * ${STEP:-16})))
+		[ -n "${ONCE_FULL:-}" ] || n=$((n + RANDOM % (2 * ${STEP:-32})))
 		[ $kills != 0 ] || [ $most = 0 ] || n=$((n % most + 1))
 		fresh "$1"
 		killed_at $n "$2" && killed=yes kills=$((kills + 1)) || killed=no
@@ -171,7 +171,7 @@ test_files_change_once() {
 
 # A branch that is added: a caller without an answer adds it once more.
 test_branches_come_once() {
-	local STEP=${STEP:-64}
+	local STEP=${STEP:-128}
 	OPTIONS=control=$D/ctl
 	branches
 	mkdir "$D/c"
@@ -192,7 +192,7 @@ print(open('d/f').read(), i < 600)"
 # A branch that is drained, and goes: its files are there all the time. A caller
 # without an answer asks once more.
 test_branches_go_once() {
-	local STEP=${STEP:-64}
+	local STEP=${STEP:-128}
 	OPTIONS=control=$D/ctl
 	branches
 	once_everywhere "mkdir -p a/d/e b/d; echo one >a/d/f; echo two >a/d/e/g; ln a/d/e/g a/h" "import subprocess, json, time
@@ -225,7 +225,7 @@ while_killed() { # COMMAND...
 	start
 	rm -f "$D/code"
 	exec {input}> >("$@" >"$D/said" 2>&1; echo $? >"$D/code")
-	for i in $(seq "${KILLS:-40}"); do
+	for i in $(seq "${KILLS:-20}"); do
 		before=$(serving)
 		kill -9 "$before"
 		eventually 30 another_than "$before"
@@ -258,7 +258,7 @@ test_servers_that_are_killed_as_they_begin_are_followed() {
 test_a_first_server_that_is_killed_as_it_mounts_is_followed() {
 	local i pid
 	branches
-	for i in $(seq "${KILLS:-20}"); do
+	for i in $(seq "${KILLS:-10}"); do
 		start &
 		pid=$!
 		eventually 30 eval '[ -n "$(server)" ]'

@@ -384,15 +384,16 @@ test_a_half_made_file_system_is_made_again() {
 
 test_killed_around_every_write_of_the_record() {
 	volume rec
-	local n
-	for ((n = 1; n < 40; n++)); do
+	local n every
+	every=$(every)
+	for ((n = 1 + RANDOM % every; n < 40; n += every)); do
 		killed_at_syscall fdatasync $n 1 create name=rec size=700MiB || break
 		v 1 create name=rec size=700MiB >/dev/null 2>&1
 		v 1 delete name=rec
 		nothing_left
 	done
 	[ $n -gt 3 ] || fail "fdatasync was called $n times only"
-	for ((n = 1; n < 40; n++)); do
+	for ((n = 1 + RANDOM % every; n < 40; n += every)); do
 		v 1 create name=rec size=700MiB >/dev/null 2>&1
 		mnt 1 rec
 		killed_at_syscall fdatasync $n 1 attach name=rec "path=$C/host1/mnt/rec" || break

@@ -274,8 +274,9 @@ test_extending_killed_at_every_step_is_finished_or_undone() {
 
 test_extending_killed_around_every_write_of_the_record() {
 	volume rx
-	local n
-	for ((n = 2; n < 40; n += 3)); do
+	local n every
+	every=$(every)
+	for ((n = 2 + RANDOM % every; n < 40; n += every)); do
 		small rx 1
 		killed_at_syscall fdatasync $n 1 resize name=rx size=5GiB || break
 		[ $((n % 2)) = 0 ] || v 1 detach name=rx >/dev/null 2>&1

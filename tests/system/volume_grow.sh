@@ -277,11 +277,12 @@ test_resize_killed_at_every_step_is_finished() {
 
 test_resize_killed_around_every_write_of_the_record() {
 	volume rr
-	local n
+	local n every
+	every=$(every)
 	v 1 create name=rr fs=xfs size=640MiB min=2 node=host1 node=host2
 	attach 1 rr
 	fill "$C/host1/mnt/rr"
-	for ((n = 1; n < 16; n++)); do
+	for ((n = 1 + RANDOM % every; n < 16; n += every)); do
 		killed_at_syscall fdatasync $n 1 resize name=rr size=$((640 + 40 * n))MiB || break
 		[ $((n % 2)) = 0 ] || v 1 detach name=rr
 		attach 1 rr >/dev/null 2>&1
