@@ -247,6 +247,7 @@ void volume_records_free(struct volume_record **records, size_t count);
  * -ERANGE: smaller than it is, or larger than any may be. -ENOSPC: its pools
  * cannot hold it; the text says how large it could become and where space is
  * free. Nothing was changed then, unless the text says how far it has grown.
+ * While a node is silent that is -EHOSTUNREACH, as the node may have room.
  * -EBUSY: not finished, or being deleted. -EPERM: it is mounted here and this
  * process may not grow a mounted ext4 (CAP_SYS_RESOURCE); nothing was changed.
  * -EIO: a split is broken here; attach repairs it, then its file system grows.

@@ -148,6 +148,28 @@ static void a_silent_node_is_not_final_and_a_repeat_finishes(void **state)
 	assert_int_equal(free_bytes(t), 0);
 }
 
+/* Or the claim could be lowered while a node restarts. */
+static void no_size_is_infeasible_while_a_node_is_silent(void **state)
+{
+	struct test *t = *state;
+	struct expand e = {0};
+	struct create c = {0};
+	auto_free char *id = NULL;
+
+	create_init(&c, "pvc-1", GIB);
+	create_parameter(&c, "placement", "packed");
+	id = created(t, &c, GIB); /* on host1, which has a GiB left */
+	fake_node_down(&t->nodes[1]);
+	expand_init(&e, id, 4 * GIB);
+	kit_refused(&t->kit, EXPAND, &e.in, RPC_UNAVAILABLE, "host");
+	assert_int_equal(fake_node_free(&t->nodes[0]), GIB);
+	fake_node_up(&t->nodes[1]);
+	/* A node that was silent is waited for only briefly. */
+	while (kit_call(&t->kit, EXPAND, &e.in, NULL) == RPC_UNAVAILABLE)
+		;
+	assert_int_equal(free_bytes(t), GIB);
+}
+
 static void what_has_grown_is_still_the_volume_of_its_name(void **state)
 {
 	struct test *t = *state;
@@ -175,6 +197,7 @@ int main(void)
 		TEST(refuses_what_is_not_there_or_used_so),
 		TEST(no_room_changes_nothing_and_says_where_it_is),
 		TEST(a_silent_node_is_not_final_and_a_repeat_finishes),
+		TEST(no_size_is_infeasible_while_a_node_is_silent),
 		TEST(what_has_grown_is_still_the_volume_of_its_name),
 	};
 

@@ -81,7 +81,7 @@ struct planner_pool *capacity_pool(const struct capacity *capacity,
 	return NULL;
 }
 
-void capacity_name_silent(const struct capacity *capacity, struct error *err)
+size_t capacity_name_silent(const struct capacity *capacity, struct error *err)
 {
 	size_t silent = 0;
 	const char *first = "";
@@ -97,6 +97,7 @@ void capacity_name_silent(const struct capacity *capacity, struct error *err)
 				   "%zu of %zu nodes did not answer (first "
 				   "'%s'); of the others: ",
 				   silent, capacity->n_states, first);
+	return silent;
 }
 
 int capacity_split(const struct volume_record *record, size_t index,

@@ -26,8 +26,11 @@ const struct node_state *capacity_node(const struct capacity *capacity,
 struct planner_pool *capacity_pool(const struct capacity *capacity,
 				   const char *node, const char *pool);
 
-/* Prefix @err, a refusal, with the nodes that did not answer. */
-void capacity_name_silent(const struct capacity *capacity, struct error *err);
+/*
+ * Prefix @err, a refusal, with the nodes that did not answer. Returns how many
+ * there are.
+ */
+size_t capacity_name_silent(const struct capacity *capacity, struct error *err);
 
 /*
  * Fill in split number @index of @record, an extent of @size bytes to be made

@@ -65,7 +65,7 @@ int volume_plan_new(struct operation *op, struct error *err)
 		r = planner_place(&op->record->spec, capacity.pools,
 				  capacity.n_pools, &splits, &count, err);
 		if (r == -ENOSPC)
-			capacity_name_silent(&capacity, err);
+			(void)capacity_name_silent(&capacity, err);
 	}
 	if (r == 0) {
 		op->record->n_splits = 0; /* all are deleted */
@@ -98,6 +98,14 @@ static int pool_of(const struct capacity *offered,
 			 split->node, split->pool);
 }
 
+/* A final error would tell that the size can never be. */
+static int growth_is_unknown(struct error *err)
+{
+	if (err)
+		err->code = EHOSTUNREACH;
+	return -EHOSTUNREACH;
+}
+
 static int plan_growth(struct volume_record *record,
 		       const struct capacity *offered, uint64_t capacity,
 		       struct error *err)
@@ -116,8 +124,9 @@ static int plan_growth(struct volume_record *record,
 	if (r == 0) {
 		r = planner_grow(&record->spec, splits, n, offered->pools,
 				 offered->n_pools, capacity, &growth, err);
-		if (r == -ENOSPC)
-			capacity_name_silent(offered, err);
+		/* Nobody knows what a silent node has room for. */
+		if (r == -ENOSPC && capacity_name_silent(offered, err) > 0)
+			r = growth_is_unknown(err);
 	}
 	if (r == 0)
 		r = plan_add_splits(record, offered, growth.extra,
@@ -172,7 +181,7 @@ static int pool_choose(const struct volume_record *record, size_t index,
 	r = planner_move(&record->spec, splits, n, index, offered->pools,
 			 offered->n_pools, &chosen, err);
 	if (r == -ENOSPC)
-		capacity_name_silent(offered, err);
+		(void)capacity_name_silent(offered, err);
 	if (r == 0)
 		*ret = &offered->pools[chosen];
 	return r;

@@ -17,7 +17,9 @@ int volume_plan_new(struct operation *op, struct error *err);
  * becomes @capacity bytes: grow_to of splits, and planned splits after them.
  * The volume's nodes have to answer; other nodes are counted in if they answer.
  *
- * Saved. -ENOSPC: nothing was changed.
+ * Saved. -ENOSPC: nothing was changed. -EHOSTUNREACH: the nodes that answer
+ * have too little room, or a node of the volume does not answer; nothing was
+ * changed.
  */
 int volume_plan_grow(struct operation *op, uint64_t capacity,
 		     struct error *err);
