@@ -12,8 +12,10 @@ $(eval $(call test_helper,tests/apart,base))
 # The driver against the CSI specification, over its sockets.
 $(eval $(call library,csi_suite,tests/csi/controller_checks.c \
   tests/csi/general_checks.c tests/csi/kit.c tests/csi/message.c \
-  tests/csi/node_checks.c tests/csi/rules.c tests/csi/snapshot_checks.c \
+  tests/csi/node_checks.c tests/csi/recorded.c tests/csi/rules.c tests/csi/snapshot_checks.c \
   tests/csi/volume_life.c,,csi))
+$(eval $(call unit_test,tests/csi/recorded_test,csi_suite,csi/testkit/csi_test_kit.c csi/testkit/fake_node.c \
+  csi/testkit/fake_node_copies.c csi/testkit/controller_test_kit.c))
 $(eval $(call test_helper,tests/csi/rules_main,csi_suite))
 $(eval $(call test_helper,tests/csi/pairs_main,csi_suite))
 $(eval $(call test_helper,tests/csi/life_main,csi_suite))

@@ -17,8 +17,7 @@ static void fake_sleep(int ms)
 	(void)nanosleep(&pause, NULL); /* a test is not exact */
 }
 
-/* Until the test wants none any more, too. */
-static void fake_pause(struct fake_node *node)
+void fake_pause(struct fake_node *node)
 {
 	for (int ms = 0; ms < atomic_load(&node->pause_ms); ms += 10)
 		fake_sleep(10);
@@ -270,11 +269,13 @@ static int delete_extent(struct rpc_call *call, const ProtobufCMessage *in,
 			 ProtobufCMessage *out, struct error *err)
 {
 	struct fake_node *node = fake_node_of(call);
+	int fails = atomic_exchange(&node->fails, 0);
 	struct fake_extent *e;
 
 	(void)out;
-	(void)err;
 	fake_pause(node);
+	if (fails)
+		return error_set(err, fails, "told to fail");
 	pthread_mutex_lock(&node->lock);
 	e = fake_find(node,
 		      ((const Tributary__V1__DeleteExtentRequest *)in)->name);

@@ -50,11 +50,12 @@ enum fake_ranges {
 struct fake_node {
 	char name[RECORD_NAME_SIZE];
 	char address[128];
-	uint64_t capacity;   /* bytes of its pool */
-	atomic_int pause_ms; /* before it makes, grows or deletes an extent */
-	atomic_bool silent;  /* it does not list its extents */
+	uint64_t capacity; /* bytes of its pool */
+	/* Before it makes, grows, limits, snapshots or deletes an extent. */
+	atomic_int pause_ms;
+	atomic_bool silent;               /* it does not list its extents */
 	_Atomic(const char *) pool_state; /* NULL: "online" */
-	/* errno for the next that is made or grown; 0: none */
+	/* errno for the next that is made, grown or deleted; 0: none */
 	atomic_int fails;
 	atomic_size_t asked; /* calls so far */
 	/* errno for the next of each; 0: none. It is done all the same if < 0

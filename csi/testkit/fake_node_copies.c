@@ -181,6 +181,7 @@ int fake_create_snapshots(struct rpc_call *call, const ProtobufCMessage *in_,
 	int fails = atomic_exchange(&node->cut_fails, 0);
 	int r = told_to_fail(fails, false, err);
 
+	fake_pause(node);
 	if (r < 0)
 		return r;
 	out->snapshots = rpc_alloc(call, in->n_snapshots * sizeof(void *) + 1);
@@ -239,6 +240,7 @@ int fake_set_limits(struct rpc_call *call, const ProtobufCMessage *in_,
 			     err);
 	struct fake_extent *e;
 
+	fake_pause(node);
 	if (r < 0)
 		return r;
 	pthread_mutex_lock(&node->lock);

@@ -11,6 +11,8 @@ struct fake_extent *fake_find(struct fake_node *node, const char *name);
 uint64_t fake_room(const struct fake_node *node);
 /* Whose call it is; it is counted. */
 struct fake_node *fake_node_of(struct rpc_call *call);
+/* Sleep for pause_ms, or until the test wants no pause any more. */
+void fake_pause(struct fake_node *node);
 void fake_answer(struct rpc_call *call, const struct fake_extent *e,
 		 Tributary__V1__Extent *out);
 /* @to, which has a name and a size, begins with what @from holds. */

@@ -11,6 +11,7 @@
 #include "base/cleanup.h"
 #include "csi/config.h"
 #include "csi/service.h"
+#include "tests/csi/recorded.h"
 
 #define TIMEOUT_MS 60000
 #define BUFFERS    16
@@ -173,19 +174,29 @@ void kit_use_pool(const char *field)
 	pool = field;
 }
 
+/* "kubelet: stage"; NULL: @word is a method. */
+static const struct recorded *recorded_among(const char *word)
+{
+	return strchr(word, ':') ? recorded_find(word) : NULL;
+}
+
 struct kit_request kit_request_make(int host, const char *const *words)
 {
-	struct kit_request request = {.method = method_find(words[0]),
+	const struct recorded *from = recorded_among(words[0]);
+	const char *method = from ? from->method : words[0];
+	struct kit_request request = {.method = method_find(method),
 				      .host = host};
 
 	let_host(host);
 	request.in = message_new(request.method->in);
-	for (size_t i = 0; i < array_size(bases); i++)
+	for (size_t i = 0; from && from->fields[i]; i++)
+		set(request.in, from->fields[i]);
+	for (size_t i = 0; !from && i < array_size(bases); i++)
 		for (size_t j = 0; strcmp(bases[i].method, words[0]) == 0 &&
 				   bases[i].fields[j];
 		     j++)
 			set(request.in, bases[i].fields[j]);
-	if (pool[0] && strcmp(words[0], "Controller/CreateVolume") == 0)
+	if (pool[0] && strcmp(method, "Controller/CreateVolume") == 0)
 		set(request.in, pool);
 	for (size_t i = 1; words[i]; i++)
 		set(request.in, words[i]);

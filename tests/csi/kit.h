@@ -7,8 +7,9 @@
  * targets below DIR/hostN/pods.
  *
  * A request is words: the method, then fields as message.h has them, which
- * are put over those that make it a right one. In a field "$word" is a
- * variable; its value may have others in it. Always there:
+ * are put over those that make it a right one. In place of the method may be
+ * the name of a recorded request, which has its own (recorded.h). In a field
+ *"$word" is a variable; its value may have others in it. Always there:
  *
  *	dir host       of the call
  *	node           the id of that host's node

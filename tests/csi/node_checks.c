@@ -65,6 +65,57 @@ static void a_stage_is_undone_or_goes_on(void)
 	}
 }
 
+/*
+ * Send a request that is given up after some milliseconds, then again as its
+ * caller does, then once more.
+ */
+static void cut_short_and_again(const char *name)
+{
+	const char *words[] = {name, NULL};
+	struct kit_request request = kit_request_make(1, words);
+	struct kit_answer got;
+
+	kit_send(&request, 20, &got);
+	kit_answer_done(&got);
+	protobuf_c_message_free_unpacked(request.in, NULL);
+	while (call(1, name) == RPC_ABORTED)
+		kit_sleep_ms(20);
+	ok(1, name);
+	ok(1, name);
+}
+
+/* In the order in which Kubernetes has them, for a pod with a claim. */
+static const char *const up[] = {"attacher: attach",
+				 "kubelet: which node",
+				 "kubelet: what can the node",
+				 "kubelet: stage",
+				 "kubelet: grow what is staged",
+				 "kubelet: publish",
+				 "kubelet: stats",
+				 "kubelet: grow what a pod has"};
+static const char *const down[] = {"kubelet: unpublish", "kubelet: unstage",
+				   "attacher: detach", "provisioner: delete"};
+
+static void a_pod_has_a_claim(void)
+{
+	char other[256];
+
+	(void)snprintf(other, sizeof(other), "%s", value_of("id"));
+	cut_short_and_again("provisioner: create");
+	kit_let("id", answer("volume.volume_id"));
+	for (size_t i = 0; i < array_size(up); i++)
+		cut_short_and_again(up[i]);
+	holds(content_write(target_of(1), "of the pod") == 0);
+	/* The kubelet was restarted, and asks again. */
+	for (size_t i = 0; i < array_size(up); i++)
+		ok(1, up[i]);
+	holds(content_is(target_of(1), "of the pod"));
+	for (size_t i = 0; i < array_size(down); i++)
+		cut_short_and_again(down[i]);
+	holds(!kit_exists(target_of(1)));
+	kit_let("id", other);
+}
+
 /* ---- NodePublishVolume ---- */
 
 static void node_publishes_once(void)
@@ -317,6 +368,8 @@ static void the_node_says_what_it_can(void)
 /* ---- the table ---- */
 
 const struct check node_checks[] = {
+	CHECK("retry", "the life of a pod's claim, each call cut short",
+	      CREATED, MOUNT, a_pod_has_a_claim),
 	CHECK("stage-idempotent", "staging it again", STAGED, BOTH,
 	      stages_it_once),
 	ASK("stage-no-volume", "staging an absent volume", ATTACHED, BOTH,
