@@ -24,8 +24,8 @@ int node_client_get(struct node_client *client, struct node_state *ret,
 
 /*
  * Do the same for callers that can do without an answer. The call waits 3 s at
- * most, or 3/10 of @timeout_ms if that is longer; and 0.3 s if the node gave no
- * answer within the last 10 s.
+ * most, or 3/10 of @timeout_ms if that is longer. After a silence in the last
+ * 10 s it waits 0.3 s.
  */
 int node_client_get_soon(struct node_client *client, struct node_state *ret,
 			 struct error *err);
