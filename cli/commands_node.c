@@ -31,6 +31,8 @@ static const struct option_row node_add_rows[] = {
 static const struct option_row node_remove_rows[] = {
 	ROW("lost", 0, OPTION_FLAG, lost, NULL,
 	    "also with extents of volumes: the node is lost for good"),
+	ROW("grace", 0, OPTION_NUMBER, grace, "SECONDS",
+	    "with --lost: only if it was not heard of for so long (3600)"),
 };
 
 static const struct option_row node_register_rows[] = {
@@ -141,9 +143,11 @@ static const struct command commands[] = {
 	 .max_arguments = 1,
 	 .kinds = {ARGUMENT_NODE},
 	 .summary = "remove a node without extents of a volume",
-	 .text = "--lost: a node that will not come back. Its extents count "
-		 "as gone. Volumes with extents\n"
-		 "there can be deleted then, but not mounted.",
+	 .text = "--lost: a node that will not come back. Its splits are lost "
+		 "then, also if it does.\n"
+		 "Their volumes can be deleted. A node without a keeper needs "
+		 "--grace 0: nothing tells\n"
+		 "since when it is silent.",
 	 ROWS(node_remove_rows),
 	 .needs_volumes = true,
 	 .run = node_remove_run},

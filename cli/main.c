@@ -13,6 +13,7 @@
 #include "cli/help.h"
 #include "cli/text/json.h"
 #include "cli/text/progress.h"
+#include "volume/cluster/node_remove.h"
 
 #define CONFIG_DEFAULT "/etc/tributary/trib.conf"
 #define WORDS_MAX      128  /* arguments of a command */
@@ -267,7 +268,7 @@ end:
 
 int main(int argc, char **argv)
 {
-	struct cli cli = {0};
+	struct cli cli = {.options.grace = VOLUME_LOST_GRACE_S};
 
 	log_setup("trib", LOG_LEVEL_WARNING);
 	return cli_run(&cli, argc, argv);

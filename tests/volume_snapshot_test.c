@@ -133,8 +133,7 @@ static void a_snapshot_of_another_volume_keeps_its_name(void **state)
 	assert_int_equal(kit_snapshot(t, "s", "w"), -EEXIST);
 	assert_int_equal(kit_snapshot(t, "x", "none"), -ENOENT);
 	assert_int_equal(volume_snapshot_delete(t->volumes, "none", NULL), 0);
-	assert_int_equal(volume_node_remove(t->volumes, "h0", false, NULL),
-			 -EBUSY);
+	assert_int_equal(volume_node_remove(t->volumes, "h0", NULL), -EBUSY);
 	assert_int_equal(kit_extents(t), 6);
 	/* Another volume of that name is not the one meant. */
 	assert_int_equal(kit_snapshot(t, "x", "v@" NOBODY), -ENOENT);
@@ -155,8 +154,7 @@ static void a_snapshot_outlives_its_volume_and_is_restored_larger(void **state)
 	assert_int_equal(kit_snapshot(t, "s", "v"), 0);
 	kit_write_split(t, "v", 0, 9);
 	assert_int_equal(volume_delete(t->volumes, "v", NULL), 0);
-	assert_int_equal(volume_node_remove(t->volumes, "h0", false, NULL),
-			 -EBUSY);
+	assert_int_equal(volume_node_remove(t->volumes, "h0", NULL), -EBUSY);
 	assert_int_equal(
 		kit_make_from(t, VOLUME_SOURCE_SNAPSHOT, "s", "r", 512 * MIB),
 		0);

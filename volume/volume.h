@@ -132,13 +132,10 @@ int volume_node_limit(struct volume_context *ctx, const char *name,
 int volume_node_cordon(struct volume_context *ctx, const char *name,
 		       const char *pool, bool cordoned, struct error *err);
 /*
- * Remove a node. -EBUSY: a volume or a snapshot has an extent there, or a
- * volume is attached there.
- *
- * @lost  the node will not come back: its extents count as gone. Volumes and
- *        snapshots with extents there can then be deleted. -EBUSY: it answers
+ * Remove a node. -EBUSY: a volume or a snapshot has an extent there, a volume
+ * is attached there, or its keeper sends heartbeats.
  */
-int volume_node_remove(struct volume_context *ctx, const char *name, bool lost,
+int volume_node_remove(struct volume_context *ctx, const char *name,
 		       struct error *err);
 /* Ask one node. An unreachable node is no error. */
 int volume_node_get(struct volume_context *ctx, const char *name,

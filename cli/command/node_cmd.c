@@ -10,6 +10,7 @@
 #include "cli/command/node_cmd.h"
 #include "cli/text/json.h"
 #include "cli/text/table.h"
+#include "volume/cluster/node_remove.h"
 
 static int text_set(char *ret, size_t size, const char *what, const char *text,
 		    struct error *err)
@@ -94,12 +95,22 @@ int node_add_run(struct cli *cli, struct error *err)
 
 int node_remove_run(struct cli *cli, struct error *err)
 {
-	int r = volume_node_remove(cli->volumes, cli_argument(cli, 0),
-				   cli->options.lost, err);
+	const struct cli_options *o = &cli->options;
+	const char *name = cli_argument(cli, 0);
+	struct volume_node_lost sum = {0};
+	int r = o->lost ? volume_node_give_up(cli->volumes, name, o->grace,
+					      &sum, err)
+			: volume_node_remove(cli->volumes, name, err);
 
-	if (r == 0)
-		cli_say(cli, "node %s removed", cli_argument(cli, 0));
-	return r;
+	if (r < 0)
+		return r;
+	cli_say(cli, "node %s removed", name);
+	if (sum.splits > 0)
+		cli_say(cli,
+			"%zu splits of %zu volumes are lost for good; `trib "
+			"status` names the volumes",
+			sum.splits, sum.volumes);
+	return 0;
 }
 
 static int cordon(struct cli *cli, bool cordoned, struct error *err)

@@ -93,6 +93,7 @@ struct cli_options {
 
 	bool read_only;
 	bool force, lost;
+	uint64_t grace; /* seconds */
 	bool watch;
 	bool stop;
 

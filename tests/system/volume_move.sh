@@ -234,8 +234,8 @@ test_what_a_lost_node_has_left_harms_nothing() {
 	check "$(mnt 2 l)"
 	v 2 detach name=l
 	fails 1 "is not deleted yet" v 2 move name=l split=0
-	on 2 trib node remove --lost host1 --quiet
-	v 2 move name=l split=0 >/dev/null
+	on 2 trib node remove --lost --grace 0 host1 --quiet
+	! grep -q condition= <<<"$(status l)" || false
 	_blockd_spawn 1
 	on 2 trib node add host1 --control "unix:$C/host1/run/blockd.sock" --data 10.77.0.1:10809 --quiet
 	eventually 30 on 2 trib pool list host1

@@ -407,9 +407,9 @@ test_a_node_that_is_lost_for_good_keeps_no_volume() {
 	umount -l "$C/host3/mnt/gone"
 	fails any "delete the volume first" on 1 trib node remove host3
 	fails 1 "is attached on node 'host3'" v 1 delete name=gone
-	on 1 trib node remove --lost host3 --quiet
+	on 1 trib node remove --lost --grace 0 host3 --quiet
 	same "$(status gone | grep -c attachments=0)" 1
-	fails 1 "ENOENT" attach 1 gone
+	fails 1 "has lost 1 of 3 splits" attach 1 gone
 	v 1 delete name=gone
 	# The rest of this machine, and the node anew.
 	_blockd_spawn 3

@@ -136,7 +136,7 @@ static void a_client_is_known_until_it_stops(const char *location)
 	is_ready(ctx, NODE_READY_TRUE, NODE_REASON_READY, false);
 	assert_int_equal(volume_node_observe(ctx, NULL), 0);
 	is_ready(ctx, NODE_READY_TRUE, NODE_REASON_READY, false);
-	assert_int_equal(volume_node_remove(ctx, "c1", false, NULL), -EBUSY);
+	assert_int_equal(volume_node_remove(ctx, "c1", NULL), -EBUSY);
 	state = seen(ctx);
 	assert_true(state->reachable);
 	assert_in_range(state->last_seen_s, 0, STORE_BEAT_LOST_S);
@@ -163,7 +163,7 @@ static void a_client_is_known_until_it_stops(const char *location)
 	is_ready(ctx, NODE_READY_FALSE, NODE_REASON_STOPPED, false);
 	assert_int_equal(volume_node_observe(ctx, NULL), 0);
 	is_ready(ctx, NODE_READY_FALSE, NODE_REASON_STOPPED, false);
-	assert_int_equal(volume_node_remove(ctx, "c1", false, NULL), 0);
+	assert_int_equal(volume_node_remove(ctx, "c1", NULL), 0);
 	volume_context_close(ctx);
 }
 

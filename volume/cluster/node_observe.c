@@ -51,7 +51,8 @@ static int tell_volumes(struct volume_context *ctx, const char *node,
 		const struct volume_record *record = records[i];
 
 		for (size_t s = 0; r == 0 && s < record->n_splits; s++) {
-			if (strcmp(record->splits[s].node, node) == 0)
+			if (strcmp(record->splits[s].node, node) == 0 &&
+			    !record->splits[s].lost)
 				r = store_tell(ctx->store, RECORD_KIND_VOLUME,
 					       record->name, true, "SplitLost",
 					       err,

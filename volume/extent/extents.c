@@ -142,7 +142,7 @@ static int check_unrecorded(struct volume_context *ctx,
 		for (size_t k = 0; r == 0 && k < record->n_splits; k++) {
 			const struct volume_split *split = &record->splits[k];
 
-			if (split->state == SPLIT_DELETED ||
+			if (split->state == SPLIT_DELETED || split->lost ||
 			    strcmp(split->extent_id, extent->id) != 0)
 				continue;
 			r = error_set(err, EBUSY,

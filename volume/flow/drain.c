@@ -71,7 +71,7 @@ static int drain_volume(struct drain *d, const struct volume_record *record,
 		struct error why = {0};
 		int r;
 
-		if (!is_here(d, split.node, split.pool))
+		if (split.lost || !is_here(d, split.node, split.pool))
 			continue;
 		r = drain_split(d, record->name, i, &split, &why);
 		if (r == -ECANCELED)

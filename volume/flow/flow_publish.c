@@ -191,7 +191,7 @@ static int check_own_extents(struct operation *op, const char *node,
 	for (size_t i = 0; i < made; i++) {
 		const struct volume_split *split = &op->record->splits[i];
 
-		if (strcmp(split->node, node) == 0 &&
+		if (strcmp(split->node, node) == 0 && !split->lost &&
 		    split_check_held(op, split, err) == -EBUSY)
 			return -EBUSY;
 	}

@@ -143,10 +143,15 @@ static bool judge_split(const struct observation *o,
 	const char *what = NULL;
 
 	(void)snprintf(key.name, sizeof(key.name), "%s", split->extent);
+	if (split->lost)
+		node = NULL;
 	if (node && node->answered && node->n > 0)
 		extent = bsearch(&key, node->extents, node->n, sizeof(key),
 				 compare_extents);
-	if (!node) {
+	if (split->lost) {
+		ret->reason = "SplitLost";
+		what = "was removed as lost for good";
+	} else if (!node) {
 		ret->reason = "NodeGone";
 		what = "is not known any more";
 	} else if (!node->answered) {

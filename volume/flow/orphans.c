@@ -8,6 +8,7 @@
 
 #include "base/cleanup.h"
 #include "volume/op/extent_inventory.h"
+#include "volume/op/extent_labels.h"
 #include "volume/snapshot/snapshot_op.h"
 
 #define LOST "no extent here has a record: the records are lost; "
@@ -85,6 +86,8 @@ static const struct volume_split *split_of(const struct volume_record *record,
 		const struct volume_split *split = &record->splits[i];
 
 		/* A split that is only planned has no id yet. */
+		if (split->lost)
+			continue;
 		if (split->extent_id[0]
 			    ? strcmp(split->extent_id, extent->id) == 0
 			    : strcmp(split->extent, extent->name) == 0)
@@ -184,6 +187,25 @@ static void find_snapshot_extent(struct search *search, const char *node,
 			node, extent->name);
 }
 
+/*
+ * Tell whether the extent was the split of @record that now is elsewhere, or is
+ * lost for good. One that is newer than the record has a higher epoch.
+ */
+static bool was_left(const struct search *search,
+		     const struct volume_record *record,
+		     const struct node_extent *extent)
+{
+	const struct volume_split *split;
+	struct extent_labels labels;
+
+	if (extent_labels_read(extent, &labels, NULL) < 0 ||
+	    labels.index >= record->n_splits || extent->epoch > record->epoch)
+		return false;
+	split = &record->splits[labels.index];
+	return split->lost || inventory_find(search->inventory, search->n_nodes,
+					     record->uid, split->extent_id, "");
+}
+
 /* Extents that orphan_say they are of a volume which does not have them. */
 static void tell_of_extent(struct orphan *o, const struct search *search,
 			   const struct volume_record *record,
@@ -203,6 +225,13 @@ static void tell_of_extent(struct orphan *o, const struct search *search,
 				? ", which has it, too (a copy?)"
 				: "",
 			record->name);
+	else if (record && was_left(search, record, extent))
+		orphan_say(
+			o,
+			"volume '%s' goes on without it: the split has moved, or "
+			"was lost with this node. `trib extent delete --force "
+			"%s/%s` frees it",
+			record->name, o->node, extent->name);
 	else if (extent->blank && !search->lost)
 		orphan_say(
 			o,
@@ -282,7 +311,7 @@ static void find_splits(struct search *search,
 		struct orphan *o;
 
 		if (split->state == SPLIT_PLANNED ||
-		    split->state == SPLIT_DELETED)
+		    split->state == SPLIT_DELETED || split->lost)
 			continue;
 		for (size_t k = 0; k < search->n_nodes; k++) {
 			const struct node_inventory *inventory =

@@ -183,6 +183,7 @@ static bool belongs_here(const struct look *look, size_t index)
 		record, look->ctx->node);
 
 	return look->status->attached_here && a &&
+	       !record->splits[index].lost &&
 	       record->splits[index].state != SPLIT_PLANNED &&
 	       index < volume_record_attached(record, a->read_only);
 }
@@ -193,7 +194,12 @@ static void look_at_split(void *look_, size_t index)
 	struct volume_split_status *s = &look->status->splits[index];
 
 	s->split = look->status->record->splits[index];
-	ask_node(look, s);
+	if (s->split.lost)
+		set_state(s, "lost",
+			  "its node was removed as lost for good, with its "
+			  "files");
+	else
+		ask_node(look, s);
 	if (belongs_here(look, index))
 		status_look_here(look, s);
 }

@@ -73,7 +73,8 @@ void split_check_note_failed(struct operation *op)
 		struct volume_split *split = &op->record->splits[i];
 
 		/* Not saved: if that is lost, all is as after a crash. */
-		if (split->state == SPLIT_READY && is_suspect(op, split, &met))
+		if (split->state == SPLIT_READY && !split->lost &&
+		    is_suspect(op, split, &met))
 			(void)split_suspect_set(op, split, true, NULL, NULL);
 	}
 }

@@ -160,6 +160,8 @@ void operation_end_condition(struct operation *op);
 void operation_unattach(struct operation *op, struct volume_attachment *a);
 
 /* Check that there is a record, of a ready volume: else -ENOENT, -EBUSY. */
+int operation_check_made(const struct operation *op, struct error *err);
+/* The same for what needs all splits: -EBUSY, one is lost. */
 int operation_check_ready(const struct operation *op, struct error *err);
 /*
  * Check that the record is not being deleted: -EBUSY, for operations that would

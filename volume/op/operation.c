@@ -203,7 +203,7 @@ static const char *what_to_do(enum volume_phase phase)
 	}
 }
 
-int operation_check_ready(const struct operation *op, struct error *err)
+int operation_check_made(const struct operation *op, struct error *err)
 {
 	if (!op->record)
 		return error_set(err, ENOENT, "there is no volume '%s'",
@@ -213,6 +213,19 @@ int operation_check_ready(const struct operation *op, struct error *err)
 	return error_set(err, EBUSY, "volume '%s' is %s; %s", op->name,
 			 how_it_is(op->record->phase),
 			 what_to_do(op->record->phase));
+}
+
+int operation_check_ready(const struct operation *op, struct error *err)
+{
+	int r = operation_check_made(op, err);
+	size_t lost = r == 0 ? volume_record_lost(op->record) : 0;
+
+	if (lost == 0)
+		return r;
+	return error_set(err, EBUSY,
+			 "volume '%s' has lost %zu of %zu splits with their "
+			 "nodes; `trib volume delete %s` deletes the rest",
+			 op->name, lost, op->record->n_splits, op->name);
 }
 
 int operation_check_staying(const struct operation *op, struct error *err)

@@ -97,8 +97,9 @@ struct split_work {
 };
 
 /*
- * Call work->each for every split, several at a time. Returns the first
- * problem, once all calls have ended. No other split of a silent node is begun.
+ * Call work->each for every split that is not lost, several at a time. Returns
+ * the first problem, once all calls have ended. No other split of a silent node
+ * is begun.
  *
  * @silent  nodes that did not answer before; those that do not now are added.
  *          name_list_done(); may be NULL

@@ -21,7 +21,8 @@ static bool foreach_wants(struct foreach *foreach,
 	bool wanted;
 
 	operation_lock(foreach->op);
-	wanted = !(foreach->r < 0 && foreach->work->stop_at_first) &&
+	wanted = !split->lost &&
+		 !(foreach->r < 0 && foreach->work->stop_at_first) &&
 		 foreach->r != -ECANCELED &&
 		 !name_list_has(&foreach->silent, split->node);
 	operation_unlock(foreach->op);

@@ -66,10 +66,59 @@ bool volume_record_fs_behind(const struct volume_record *record)
 	for (size_t i = 0; i < made; i++) {
 		if (record->splits[i].fs_behind)
 			return true;
-		formatted += record->splits[i].state == SPLIT_READY;
+		formatted += record->splits[i].state == SPLIT_READY &&
+			     !record->splits[i].lost;
 	}
 	/* A volume that never was attached is formatted in any case. */
-	return formatted > 0 && formatted < made;
+	return formatted > 0 && formatted + volume_record_lost(record) < made;
+}
+
+size_t volume_record_lost(const struct volume_record *record)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < record->n_splits; i++)
+		n += record->splits[i].lost;
+	return n;
+}
+
+static void split_lose(struct volume_split *split)
+{
+	split->lost = true;
+	split->fs_behind = false;
+	split->suspect = false;
+	split->grow_to = 0;
+	/* A copy that was being made is not whole. */
+	split->move.copied = 0;
+	split->move.left = split->move.extent_id[0];
+	if (!split->move.left)
+		split->move = (struct split_move){0};
+}
+
+size_t volume_record_lose(struct volume_record *record, const char *node)
+{
+	size_t n = 0;
+
+	if (record->phase == VOLUME_CREATING)
+		return 0;
+	for (size_t i = 0; i < record->n_splits; i++) {
+		struct volume_split *split = &record->splits[i];
+		const bool there = strcmp(split->move.node, node) == 0;
+		const bool lost = strcmp(split->node, node) == 0 &&
+				  !split->lost &&
+				  split->state != SPLIT_PLANNED &&
+				  split->state != SPLIT_DELETED;
+
+		if (record->phase == VOLUME_MOVING && (there || lost) &&
+		    split->move.node[0] && !split->move.left)
+			record->phase = VOLUME_READY;
+		if (there)
+			split->move = (struct split_move){0};
+		if (lost)
+			split_lose(split);
+		n += there || lost;
+	}
+	return n;
 }
 
 /*

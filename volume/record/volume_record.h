@@ -116,6 +116,12 @@ struct volume_split {
 	 * It is checked whole before its next use. Only when READY.
 	 */
 	bool suspect;
+	/*
+	 * Its node was removed as lost for good: nothing looks for its extent
+	 * any more, also where that turns up. The volume can be deleted,
+	 * and no more.
+	 */
+	bool lost;
 	char fs_uuid[UUID_TEXT_SIZE]; /* fixed at create */
 	/* Source of its content; "": zeroes. */
 	char source[RECORD_NAME_SIZE];
@@ -326,6 +332,8 @@ uint64_t volume_record_target(const struct volume_record *record);
  * which a ready volume is being grown do not count.
  */
 size_t volume_record_made(const struct volume_record *record);
+/* Count the splits that are lost for good. */
+size_t volume_record_lost(const struct volume_record *record);
 /*
  * Count those of an attachment: for reading only, the formatted ones, if any is
  * formatted.
@@ -337,6 +345,12 @@ size_t volume_record_attached(const struct volume_record *record,
  * next attach, one has yet to grow or to be made.
  */
 bool volume_record_fs_behind(const struct volume_record *record);
+/*
+ * Record that @node is lost for good: splits there are lost, and moves from or
+ * to it have ended. Returns how many splits are lost since, or have ended a
+ * move; 0: the record is as it was. An unfinished volume is left as it is.
+ */
+size_t volume_record_lose(struct volume_record *record, const char *node);
 /*
  * Record that the extent of @split (one of @record's) has @size bytes, at least
  * those recorded, and the capacity. -ERANGE: no size of an extent, or more than

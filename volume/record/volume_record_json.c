@@ -91,6 +91,8 @@ static struct json_object *encode_splits(const struct volume_record *record)
 		if (s->suspect)
 			json_add(object, "fsSuspect",
 				 json_object_new_boolean(true));
+		if (s->lost)
+			json_add(object, "lost", json_object_new_boolean(true));
 		json_add_text(object, "source", s->source);
 		json_add_text(object, "sourceID", s->source_id);
 		json_add_text(object, "sourceNode", s->source_node);
@@ -247,6 +249,7 @@ static void volume_scan_split(struct json_scan *scan,
 	record_scan_uuid(scan, object, "fsUUID", split->fs_uuid, true);
 	split->fs_behind = json_scan_flag(scan, object, "fsBehind");
 	split->suspect = json_scan_flag(scan, object, "fsSuspect");
+	split->lost = json_scan_flag(scan, object, "lost");
 	scan_split_source(scan, object, split);
 	if (split->fs_behind &&
 	    (split->source[0] ? split->source_state : split->state) !=

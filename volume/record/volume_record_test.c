@@ -97,6 +97,7 @@ static void a_record_survives_the_round_trip(void **state)
 	auto_free char *again = NULL;
 
 	(void)state;
+	record->splits[0].lost = true;
 	assert_int_equal(volume_record_encode(record, &json, NULL), 0);
 	assert_int_equal(volume_record_decode(json, strlen(json), &copy, NULL),
 			 0);
@@ -113,6 +114,8 @@ static void a_record_survives_the_round_trip(void **state)
 	assert_true(copy->splits[1].fs_behind);
 	assert_false(copy->splits[0].suspect);
 	assert_true(copy->splits[1].suspect);
+	assert_true(copy->splits[0].lost);
+	assert_false(copy->splits[1].lost);
 	assert_string_equal(copy->splits[0].move.node, "");
 	assert_string_equal(copy->splits[1].move.extent, "data-1");
 	assert_true(copy->splits[1].move.copied == 4096);

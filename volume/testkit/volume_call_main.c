@@ -5,8 +5,8 @@
  *
  *	volume_call_main STORE NODE RUN_DIR BIN_DIR COMMAND KEY=VALUE...
  *
- * Commands: node-add create resize publish unpublish attach device detach
- * delete recover status orphans, snapshot unsnapshot revert clone (name=
+ * Commands: node-add node-give-up create resize publish unpublish attach device
+ *detach delete recover status orphans, snapshot unsnapshot revert clone (name=
  * from=), ranges (name= from= the older one, lines "OFFSET LENGTH"), move (to=
  * a node, its pool "main"; split=) unmove, group ungroup (name= of=...), limit.
  * Keys are the members of the request structs; kill=N kills this process at
@@ -23,6 +23,7 @@
 
 #include "base/cleanup.h"
 #include "base/size.h"
+#include "volume/cluster/node_remove.h"
 #include "volume/flow/move.h"
 #include "volume/snapshot/snapshot.h"
 #include "volume/volume.h"
@@ -164,6 +165,18 @@ static int node_add(struct volume_context *ctx, struct arguments *a,
 	    set_text(node.data_address, sizeof(node.data_address), a->data) < 0)
 		return error_set(err, EINVAL, "too long");
 	return volume_node_add(ctx, &node, NULL, err);
+}
+
+/* At once, whenever it was heard of. */
+static int node_give_up(struct volume_context *ctx, struct arguments *a,
+			struct error *err)
+{
+	struct volume_node_lost lost = {0};
+	int r = volume_node_give_up(ctx, a->name, 0, &lost, err);
+
+	if (r == 0)
+		printf("volumes=%zu splits=%zu\n", lost.volumes, lost.splits);
+	return r;
 }
 
 static int create(struct volume_context *ctx, struct arguments *a,
@@ -438,17 +451,18 @@ static const struct {
 	int (*call)(struct volume_context *ctx, struct arguments *a,
 		    struct error *err);
 } commands[] = {
-	{"node-add", node_add},   {"create", create},
-	{"resize", resize},       {"publish", publish},
-	{"unpublish", unpublish}, {"attach", attach},
-	{"device", device},       {"detach", detach},
-	{"delete", delete},       {"status", status},
-	{"recover", recover},     {"orphans", orphans},
-	{"snapshot", snapshot},   {"unsnapshot", unsnapshot},
-	{"group", group},         {"ungroup", ungroup},
-	{"revert", revert},       {"limit", limit},
-	{"clone", clone_volume},  {"ranges", ranges},
-	{"move", move},           {"unmove", unmove},
+	{"node-add", node_add},     {"node-give-up", node_give_up},
+	{"create", create},         {"resize", resize},
+	{"publish", publish},       {"unpublish", unpublish},
+	{"attach", attach},         {"device", device},
+	{"detach", detach},         {"delete", delete},
+	{"status", status},         {"recover", recover},
+	{"orphans", orphans},       {"snapshot", snapshot},
+	{"unsnapshot", unsnapshot}, {"group", group},
+	{"ungroup", ungroup},       {"revert", revert},
+	{"limit", limit},           {"clone", clone_volume},
+	{"ranges", ranges},         {"move", move},
+	{"unmove", unmove},
 };
 
 static int run(struct arguments *a, char **argv, struct error *err)
