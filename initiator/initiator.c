@@ -4,19 +4,23 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "initiator/attach_joined.h"
 #include "initiator/attach_request.h"
 #include "initiator/attach_single.h"
 #include "initiator/attach_state.h"
 #include "initiator/attach_top.h"
 
-#define LIST_MAX 65536 /* attachments of one machine */
+#define LIST_MAX         65536 /* attachments of one machine */
+#define RECONNECT_MS     3000  /* of a device that tries at least each second */
+#define RECONNECT_TRY_MS 50
 
 static bool examine(struct attachment *a, struct initiator_device *ret)
 {
@@ -123,6 +127,19 @@ int initiator_get(const char *state_dir, const char *id,
 	record_forget_other_boot(&a.record);
 	(void)examine(&a, ret);
 	return 0;
+}
+
+int initiator_get_reconnected(const char *state_dir, const char *id,
+			      struct initiator_device *ret, struct error *err)
+{
+	int64_t end_ms = clock_ms() + RECONNECT_MS;
+	int r = initiator_get(state_dir, id, ret, err);
+
+	while (r == 0 && !ret->healthy && !ret->dead && clock_ms() < end_ms) {
+		(void)poll(NULL, 0, RECONNECT_TRY_MS);
+		r = initiator_get(state_dir, id, ret, err);
+	}
+	return r;
 }
 
 int initiator_get_part(const char *state_dir, const char *id, unsigned part,

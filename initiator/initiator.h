@@ -161,6 +161,13 @@ int initiator_get(const char *state_dir, const char *id,
 		  struct initiator_device *ret, struct error *err);
 
 /*
+ * Do the same, but wait up to 3 s for a device that has lost its server: it tries
+ * to find it again at least once a second.
+ */
+int initiator_get_reconnected(const char *state_dir, const char *id,
+			      struct initiator_device *ret, struct error *err);
+
+/*
  * Get the device of one part of a device of several, @part from 0. -ENOENT:
  * there is none, or trib-nbd makes that device.
  */

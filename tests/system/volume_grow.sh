@@ -182,6 +182,9 @@ test_grown_from_another_node_its_file_systems_follow_where_it_is_mounted() {
 	same "$(sizes far)" "352 352 "
 	status far 1 | grep -q 'reason=FileSystemBehind'
 	! status far 2 | grep -q 'reason=FileSystemBehind' || false
+	# A device that looks for its server, which was started anew, is not broken.
+	blockd_signal 2 KILL
+	blockd_start 2
 	same "$(v 1 resize name=far size=704MiB 2>/dev/null)" \
 		"capacity=738197504 behind=0"
 	eventually 30 eval "[ \$(df_mib $m) -gt $((before + 80)) ]"

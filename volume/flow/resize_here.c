@@ -18,7 +18,7 @@
 static int check_device(const struct volume_split *split, const char *dir,
 			struct initiator_device *ret, struct error *err)
 {
-	int r = initiator_get(dir, split->extent, ret, err);
+	int r = initiator_get_reconnected(dir, split->extent, ret, err);
 
 	if (r == 0 && ret->healthy)
 		return 0;

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <dirent.h>
 #include <errno.h>
-#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "base/cleanup.h"
-#include "base/clock.h"
 #include "volume/mount/attach.h"
 #include "volume/mount/local.h"
 #include "volume/mount/local_fs.h"
@@ -15,9 +13,6 @@
 #include "volume/mount/mounts.h"
 #include "volume/mount/union_process.h"
 #include "volume/op/split.h"
-
-#define RECONNECT_MS     3000 /* a device tries at least each second */
-#define RECONNECT_TRY_MS 50
 
 /* ---- may it be attached here? ---- */
 
@@ -259,14 +254,11 @@ static bool split_keeps(struct attach *at, unsigned index)
 static bool split_reconnects(struct attach *at, unsigned index)
 {
 	const struct volume_split *split = &at->op.record->splits[index];
-	int64_t end_ms = clock_ms() + RECONNECT_MS;
 	struct initiator_device device;
 	char dir[PATH_MAX];
 
 	context_initiator_dir(at->op.ctx, dir);
-	while (initiator_get(dir, split->extent, &device, NULL) == 0 &&
-	       !device.healthy && !device.dead && clock_ms() < end_ms)
-		(void)poll(NULL, 0, RECONNECT_TRY_MS);
+	(void)initiator_get_reconnected(dir, split->extent, &device, NULL);
 	return split_healthy(at, index);
 }
 
