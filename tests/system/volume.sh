@@ -479,7 +479,19 @@ test_a_killed_blockd_comes_back_under_a_mounted_volume() {
 	v 1 detach name=back
 	attach 3 back
 	check "$C/host3/mnt/back"
-	v 3 detach name=back
+	# Who is leaving the mount is waited for.
+	local user argv detach
+	(cd "$C/host3/mnt/back" && exec sleep 600) &
+	user=$!
+	at_exit kill $user
+	becomes $user sleep
+	_volume_argv 3
+	"${argv[@]}" detach name=back 2>"$TEST_DIR/leaving" &
+	detach=$!
+	eventually 30 grep unmounting "$TEST_DIR/leaving"
+	kill $user
+	wait $user || true
+	wait $detach || fail "$(cat "$TEST_DIR/leaving")"
 	v 1 delete name=back
 	nothing_left
 }

@@ -22,7 +22,7 @@
 #define STACKED_MAX 64 /* mounts on one another at one place */
 #define USERS_MAX   4
 
-#define BUSY_PATIENCE_MS 1000
+#define BUSY_PATIENCE_MS 2000
 #define BUSY_PAUSE_MS    20
 
 static int table_read(struct libmnt_table **ret, struct error *err)
@@ -177,7 +177,8 @@ int mounts_canonical(const char *path, char *ret, struct error *err)
 
 /*
  * Unmount with patience: a program that asks for the free space, say, has the
- * mount in use for a moment.
+ * mount in use for a moment. So has a child of a thread of this process, until
+ * it becomes another program.
  */
 static int unmount_one(const char *target, bool lazy, struct error *err)
 {
@@ -189,11 +190,13 @@ static int unmount_one(const char *target, bool lazy, struct error *err)
 		if (errno != EBUSY)
 			return error_set(err, errno, "unmount '%s': %s", target,
 					 strerror(errno));
+		if (clock_ms() < end_ms) {
+			(void)nanosleep(&pause, NULL);
+			continue;
+		}
 		mounts_users(target, users, sizeof(users));
-		if (users[0] || clock_ms() >= end_ms)
-			return error_set(err, EBUSY, "'%s' is in use%s%s",
-					 target, users[0] ? " by " : "", users);
-		(void)nanosleep(&pause, NULL);
+		return error_set(err, EBUSY, "'%s' is in use%s%s", target,
+				 users[0] ? " by " : "", users);
 	}
 	return 0;
 }
