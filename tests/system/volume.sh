@@ -479,7 +479,7 @@ test_a_killed_blockd_comes_back_under_a_mounted_volume() {
 	v 1 detach name=back
 	attach 3 back
 	check "$C/host3/mnt/back"
-	# Who is leaving the mount is waited for.
+	# A program that is about to leave the mount is waited for.
 	local user argv detach
 	(cd "$C/host3/mnt/back" && exec sleep 600) &
 	user=$!
