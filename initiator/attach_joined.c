@@ -125,7 +125,6 @@ static int part_attach(const struct attachment *a,
 	struct attachment one;
 	int r;
 
-	request.id = one.record.id;
 	request.read_only = q->read_only;
 	request.renew = q->renew;
 	request.connections = q->connections;
@@ -133,6 +132,7 @@ static int part_attach(const struct attachment *a,
 	request.launcher = q->launcher;
 	r = part_open(a->state_dir, a->record.id, part, true, LOCK_EX, &state,
 		      &one, err);
+	request.id = one.record.id;
 	one.launcher = q->launcher;
 	if (r >= 0)
 		r = attach_single(&one, r > 0, &request, &device, err);

@@ -161,8 +161,8 @@ int initiator_get(const char *state_dir, const char *id,
 		  struct initiator_device *ret, struct error *err);
 
 /*
- * Do the same, but wait up to 3 s for a device that has lost its server: it tries
- * to find it again at least once a second.
+ * Do the same, but wait up to 3 s for a device that has lost its server. The
+ * device looks for it at least once a second.
  */
 int initiator_get_reconnected(const char *state_dir, const char *id,
 			      struct initiator_device *ret, struct error *err);
