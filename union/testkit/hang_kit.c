@@ -92,16 +92,41 @@ static int serve(struct hang_fs *fs)
 	return fs->reader < 0 ? -1 : 0;
 }
 
+static char give_up_path[sizeof(((struct hang_fs *)NULL)->path)];
+
+/*
+ * End all calls that hang, then this process. Without the first it would stay
+ * for ever: a thread that hangs keeps what the process has open, so the
+ * connection, too.
+ */
+static void give_up(int signal)
+{
+	(void)umount2(give_up_path, MNT_FORCE | MNT_DETACH);
+	(void)raise(signal); /* its default by now */
+}
+
+static void give_up_later(const char *path)
+{
+	const struct sigaction action = {.sa_handler = give_up,
+					 .sa_flags = (int)SA_RESETHAND};
+
+	strcpy(give_up_path, path);
+	(void)sigaction(SIGALRM, &action, NULL);
+	(void)alarm(GIVE_UP_S);
+}
+
 int hang_fs_start(struct hang_fs *ret)
 {
 	struct handle handle;
 
-	(void)alarm(GIVE_UP_S);
 	*ret = (struct hang_fs){.fuse_fd = -1, .root_fd = -1, .reader = -1};
 	(void)snprintf(ret->path, sizeof(ret->path), "/tmp/trib-hang-XXXXXX");
 	ret->shared = mmap(NULL, sizeof(*ret->shared), PROT_READ | PROT_WRITE,
 			   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	if (ret->shared == MAP_FAILED || !mkdtemp(ret->path) || serve(ret) < 0)
+	if (ret->shared == MAP_FAILED || !mkdtemp(ret->path))
+		return -1;
+	give_up_later(ret->path);
+	if (serve(ret) < 0)
 		return -1;
 	ret->root_fd = open(ret->path, O_PATH | O_CLOEXEC);
 	return ret->root_fd < 0 ? -1
