@@ -45,12 +45,14 @@ test_several_extents_are_one_device() {
 	at_exit detach_all
 	call attach $parts size=48M
 	device=$(value device)
-	same "$(value transport)" ublk
+	# One by device mapper, over one of each.
+	same "$(value transport)" dm
+	same "$(grep -lx transport=ublk "$STATE"/a.joined/*.attachment | wc -l)" 3
 	head -c 48M /dev/urandom >"$TEST_DIR/random"
 	dd if="$TEST_DIR/random" of="$device" bs=733184 oflag=direct conv=fsync,nocreat status=none
 	cat "$TEST_DIR"/p[012].img | cmp - "$TEST_DIR/random"
 	dd if="$device" bs=733184 iflag=direct status=none | cmp - "$TEST_DIR/random"
-	end_at_once "$(serving)"
+	end_at_once $(serving)
 	dd if="$device" bs=1M iflag=direct status=none | cmp - "$TEST_DIR/random"
 	call detach id=a
 	no_device_left
