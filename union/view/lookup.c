@@ -259,7 +259,7 @@ static int gather(struct unionfs *fs, const struct node *parent,
 		}
 		dir_fd_put(hits[n].fd);
 		hits[n].fd = NULL;
-		if (r != -ENOENT && r != -ESTALE &&
+		if (r < 0 && r != -ENOENT && r != -ESTALE &&
 		    branch_usable(copy->branch)) {
 			lookup_hits_done(hits, (int)n);
 			return r;
