@@ -30,7 +30,9 @@ pid=$!
 [ -z "$log" ] || echo $pid
 (
 	while read -r _ <&3; do :; done
-	kill -TERM $pid -$pid
+	# The shell that waits ends this one as soon as the first process has ended.
+	trap '' TERM
+	kill -TERM -$pid $pid
 	while [ $((grace -= 1)) -ge 0 ] && kill -0 $pid; do sleep 0.1; done
 	kill -KILL -$pid
 ) >/dev/null 2>&1 &
@@ -42,13 +44,18 @@ kill $watch
 exit $rc
 """
 
-# The folder's name is in the command of whatever is told to work in it.
+# The folder's name is in the command of whatever is told to work in it. KEEP's shells
+# are among these, and end what they keep first: $3 tenths of a second are for that.
 FOLDER = """
 folder=$(mktemp -d "$1/$2.XXXXXX") || exit 1
 echo "$folder"
 trap '' INT TERM HUP
 while read -r _; do :; done
-for process in $(grep -lsF "$folder/" /proc/[0-9]*/cmdline); do
+# By a pipe, for grep is not one of them.
+theirs() { echo "$folder/" | grep -lsF -f - /proc/[0-9]*/cmdline; }
+tries=0
+while theirs >/dev/null && [ $((tries += 1)) -le "$3" ]; do sleep 0.1; done
+for process in $(theirs); do
 	pid=${process#/proc/}
 	kill -KILL ${pid%/cmdline}
 done
@@ -151,7 +158,8 @@ class Host:
     def __init__(self, place, name, address, parent):
         self.place, self.name, self.address = place, name, address
         self.link = "unknown"
-        self.process, self.pipe = self.spawn_script(FOLDER, [parent, "perf-" + place.suite])
+        self.process, self.pipe = self.spawn_script(
+            FOLDER, [parent, "perf-" + place.suite, str(GRACE_S * 10 + 20)])
         place.undo.callback(_end, self.process, self.pipe)
         self.base = self._first_line()
 
