@@ -370,8 +370,9 @@ test_extents_that_are_elsewhere_are_found_and_looked_for_there() {
 	attach 3 far
 	fill "$C/host3/mnt/far"
 	v 3 detach name=far
-	# The pool goes to another node, as its disk would.
+	# The pool goes to another node, as its disk would. As with node_silent.
 	blockd_signal 1 TERM
+	export TRIB_TEST_CALL_TIMEOUT_MS=4000
 	cp -a "$C/far" "$C/moved"
 	on 2 trib pool create host2/far "$C/moved" --quiet
 	local said
@@ -383,7 +384,7 @@ test_extents_that_are_elsewhere_are_found_and_looked_for_there() {
 	attach 3 far
 	check "$C/host3/mnt/far"
 	# Where it was is back: a copy, which nobody is told to delete.
-	blockd_start 1
+	node_back 1
 	said=$(on 2 trib volume orphans)
 	grep -q "^host1 .*looks for it on node 'host2', which has it, too" <<<"$said"
 	no_advice "$said"
