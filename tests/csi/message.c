@@ -158,6 +158,19 @@ static ProtobufCMessage *sub_message(ProtobufCMessage *m,
 	return *(ProtobufCMessage **)at;
 }
 
+static void free_list(ProtobufCMessage *m, const ProtobufCFieldDescriptor *f)
+{
+	void **list = *(void ***)at_offset(m, f->offset);
+
+	for (size_t i = 0; i < *count_at(m, f); i++) {
+		if (f->type == PROTOBUF_C_TYPE_STRING)
+			free(list[i]);
+		else
+			protobuf_c_message_free_unpacked(list[i], NULL);
+	}
+	free(list);
+}
+
 static int clear(ProtobufCMessage *m, const char *path)
 {
 	for (;;) {
@@ -167,7 +180,9 @@ static int clear(ProtobufCMessage *m, const char *path)
 		if (!f)
 			return -ENOENT;
 		if (!path[n]) {
-			/* The old value is not freed: tests are short. */
+			if (f->label == PROTOBUF_C_LABEL_REPEATED)
+				free_list(m, f);
+			/* An old message is not freed: tests are short. */
 			if (f->label == PROTOBUF_C_LABEL_REPEATED ||
 			    f->flags & PROTOBUF_C_FIELD_FLAG_ONEOF)
 				memset(at_offset(m, f->quantifier_offset), 0,
