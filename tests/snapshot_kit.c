@@ -6,6 +6,8 @@
 
 #include <cmocka.h>
 #include <errno.h>
+#include <limits.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -183,4 +185,47 @@ void kit_only(struct kit *t, size_t n)
 			      orphans[i].message);
 	assert_int_equal(found, 0);
 	free(orphans);
+}
+
+/* @ret: PATH_MAX bytes. */
+static void find_volume_call(char *ret)
+{
+	ssize_t length = readlink("/proc/self/exe", ret, PATH_MAX - 64);
+
+	assert_true(length > 0);
+	ret[length] = '\0';
+	*strrchr(ret, '/') = '\0';
+	(void)strcpy(strrchr(ret, '/'), "/volume/testkit/volume_call_main");
+}
+
+/* The time of its holds is up. */
+static void end_holds(struct kit *t)
+{
+	for (int i = 0; i < KIT_NODES; i++) {
+		pthread_mutex_lock(&t->nodes[i].lock);
+		t->nodes[i].hold[0] = '\0';
+		pthread_mutex_unlock(&t->nodes[i].lock);
+	}
+}
+
+bool kit_killed(struct kit *t, unsigned n, const char *command,
+		const char *first, const char *second, const char *third)
+{
+	char program[PATH_MAX], at[16];
+	const char *const argv[] = {program, t->store, "here", t->dir,
+				    t->dir,  command,  at,     first,
+				    second,  third,    NULL};
+	struct process_result result;
+	bool dead;
+
+	find_volume_call(program);
+	(void)snprintf(at, sizeof(at), "kill=%u", n);
+	assert_int_equal(process_run(argv, NULL, -1, -1, &result, NULL), 0);
+	dead = result.exit_code != 0;
+	if (dead && result.exit_code < 128)
+		print_message("# %s\n", result.errors);
+	assert_true(!dead || result.exit_code >= 128);
+	process_result_done(&result);
+	end_holds(t);
+	return dead;
 }

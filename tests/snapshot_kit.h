@@ -50,6 +50,13 @@ void kit_write_split(struct kit *t, const char *volume, unsigned index,
 struct snapshot_record *kit_load(struct kit *t, const char *name);
 bool kit_there(struct kit *t, const char *name);
 
+/*
+ * Call volume_call_main, which is killed at step @n. Its last arguments may be
+ * NULL. Returns false when it came to its end.
+ */
+bool kit_killed(struct kit *t, unsigned n, const char *command,
+		const char *first, const char *second, const char *third);
+
 /* There are @n extents, and none of them is an orphan. */
 void kit_only(struct kit *t, size_t n);
 

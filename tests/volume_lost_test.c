@@ -7,6 +7,8 @@
 
 #include <cmocka.h>
 #include <errno.h>
+#include <sqlite3.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,17 +17,46 @@
 #include "base/size.h"
 #include "tests/snapshot_kit.h"
 #include "volume/cluster/node_remove.h"
+#include "volume/extent/extents.h"
 #include "volume/op/context.h"
 
-/* The keeper of h1 said @age_s ago that it stops. */
-static void keeper_stopped(struct kit *t, int64_t age_s)
+/* The store of the test, as no program of ours would change it. */
+static void sql(struct kit *t, const char *statement)
+{
+	char path[sizeof(t->dir) + 8];
+	sqlite3 *db = NULL;
+
+	(void)snprintf(path, sizeof(path), "%s/db", t->dir);
+	assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+	(void)sqlite3_busy_timeout(db, 60000);
+	assert_int_equal(sqlite3_exec(db, statement, NULL, NULL, NULL),
+			 SQLITE_OK);
+	(void)sqlite3_close(db);
+}
+
+/* The last heartbeat of h1 was @age_s ago, by the store. */
+static void heartbeat(struct kit *t, int age_s)
+{
+	char statement[96];
+
+	assert_int_equal(
+		t->volumes->store->ops->beat(t->volumes->store, "h1", NULL), 0);
+	(void)snprintf(
+		statement, sizeof(statement),
+		"UPDATE beats SET boot_s = boot_s - %d WHERE name = 'h1'",
+		age_s);
+	sql(t, statement);
+}
+
+/* The keeper of h1 says, by a clock that is an hour slow, that it stops. */
+static void keeper_stops(struct kit *t)
 {
 	const struct store_ops *ops = t->volumes->store->ops;
 	struct node_report report = {
 		.ready = NODE_READY_FALSE,
 		.reason = NODE_REASON_STOPPED,
 		.message = "it stops",
-		.since_s = clock_wall_s() - age_s,
+		.since_s = clock_wall_s() - 3700,
 	};
 	struct node_record node = {0};
 	auto_free char *json = NULL;
@@ -57,15 +88,19 @@ static struct volume_context *hasty(struct kit *t)
 	return ctx;
 }
 
-/* "v", of a split on each node: nodes that are slow to answer are asked again.
- */
-static void make(struct kit *t)
+/* Of a split on each node: nodes that are slow to answer are asked again. */
+static void make_named(struct kit *t, const char *name)
 {
 	int r = -ENOSPC;
 
 	for (int i = 0; i < 30 && r == -ENOSPC; i++)
-		r = kit_make(t, "v", 256 * MIB, NULL);
+		r = kit_make(t, name, 256 * MIB, NULL);
 	assert_int_equal(r, 0);
+}
+
+static void make(struct kit *t)
+{
+	make_named(t, "v");
 }
 
 static int give_up(struct volume_context *ctx, uint64_t grace_s,
@@ -79,6 +114,15 @@ static int give_up(struct volume_context *ctx, uint64_t grace_s,
 	return r;
 }
 
+static size_t snapshot_lost(struct kit *t, const char *name)
+{
+	struct snapshot_record *record = kit_load(t, name);
+	size_t n = snapshot_record_lost(record);
+
+	snapshot_record_free(record);
+	return n;
+}
+
 static void come_back(struct kit *t)
 {
 	struct node_record node = {.name = "h1", .data_address = "h1:1"};
@@ -88,16 +132,21 @@ static void come_back(struct kit *t)
 	assert_int_equal(volume_node_add(t->volumes, &node, NULL, NULL), 0);
 }
 
-/* Count the lost splits of "v". */
-static size_t lost(struct kit *t)
+/* Count the lost splits of a volume. */
+static size_t lost_of(struct kit *t, const char *name)
 {
 	struct volume_record *record = NULL;
 	size_t n;
 
-	assert_int_equal(volume_get(t->volumes, "v", &record, NULL), 0);
+	assert_int_equal(volume_get(t->volumes, name, &record, NULL), 0);
 	n = volume_record_lost(record);
 	volume_record_free(record);
 	return n;
+}
+
+static size_t lost(struct kit *t)
+{
+	return lost_of(t, "v");
 }
 
 static void a_node_is_given_up_once_it_is_silent_for_long(void **state)
@@ -111,11 +160,14 @@ static void a_node_is_given_up_once_it_is_silent_for_long(void **state)
 	fake_node_down(&t->nodes[1]);
 	assert_int_equal(give_up(ctx, 3600, "nothing tells since when"),
 			 -EBUSY);
-	keeper_stopped(t, 600);
+	/* The node's own clock is no reason. */
+	keeper_stops(t);
+	assert_int_equal(give_up(ctx, 3600, "it has no heartbeat"), -EBUSY);
+	heartbeat(t, 600);
 	assert_int_equal(give_up(ctx, 3600, "was heard of 6"), -EBUSY);
 	assert_int_equal(volume_node_remove(t->volumes, "h1", NULL), -EBUSY);
 	assert_int_equal(lost(t), 0);
-	keeper_stopped(t, 3700);
+	heartbeat(t, 3700);
 	assert_int_equal(give_up(ctx, 3600, ""), 0);
 	assert_int_equal(lost(t), 1);
 	assert_int_equal(give_up(ctx, 3600, ""), -ENOENT);
@@ -141,12 +193,22 @@ static void is_orphaned(struct volume_context *ctx)
 	free(orphans);
 }
 
+/* Check that the split of h1 is shown as lost. */
+static void is_shown_lost(struct kit *t)
+{
+	struct volume_status *status = NULL;
+	size_t n;
+
+	assert_int_equal(volume_status_get(t->volumes, "v", &status, NULL), 0);
+	n = strcmp(status->splits[1].split.node, "h1") == 0;
+	assert_string_equal(status->splits[n].state, "lost");
+	volume_status_free(status);
+}
+
 static void what_a_lost_node_had_is_nobodys_when_it_is_back(void **state)
 {
 	struct kit *t = *state;
 	struct volume_context *ctx = hasty(t);
-	struct volume_status *status = NULL;
-	size_t n;
 
 	make(t);
 	kit_write_split(t, "v", 0, 7);
@@ -159,10 +221,7 @@ static void what_a_lost_node_had_is_nobodys_when_it_is_back(void **state)
 	fake_node_up(&t->nodes[1]);
 	come_back(t);
 	assert_int_equal(lost(t), 1);
-	assert_int_equal(volume_status_get(t->volumes, "v", &status, NULL), 0);
-	n = strcmp(status->splits[1].split.node, "h1") == 0;
-	assert_string_equal(status->splits[n].state, "lost");
-	volume_status_free(status);
+	is_shown_lost(t);
 	is_orphaned(t->volumes);
 	assert_int_equal(kit_extents(t), 2);
 	/* The node may go again, though the extent is there. */
@@ -176,11 +235,171 @@ static void what_a_lost_node_had_is_nobodys_when_it_is_back(void **state)
 	volume_context_close(ctx);
 }
 
+static void a_record_that_cannot_be_read_keeps_its_node(void **state)
+{
+	struct kit *t = *state;
+	struct volume_context *ctx = hasty(t);
+
+	make(t);
+	make_named(t, "w");
+	assert_int_equal(kit_snapshot(t, "s", "w"), 0);
+	fake_node_down(&t->nodes[1]);
+	sql(t, "UPDATE objects SET json = '{' || json WHERE name = 'w'");
+	assert_int_equal(give_up(ctx, 0, "'w' cannot be read"), -EUCLEAN);
+	assert_int_equal(lost(t), 0);
+	sql(t, "UPDATE objects SET json = substr(json, 2) WHERE name = 'w';"
+	       "UPDATE objects SET json = '{' || json WHERE name = 's'");
+	assert_int_equal(give_up(ctx, 0, "'s' cannot be read"), -EUCLEAN);
+	assert_int_equal(lost(t), 0);
+	sql(t, "UPDATE objects SET json = substr(json, 2) WHERE name = 's'");
+	assert_int_equal(give_up(ctx, 0, ""), 0);
+	assert_int_equal(lost(t), 1);
+	assert_int_equal(lost_of(t, "w"), 1);
+	volume_context_close(ctx);
+}
+
+static int says(int r, const struct error *err, const char *text)
+{
+	if (!strstr(error_text(err), text))
+		fail_msg("'%s' is not in '%s'", text, error_text(err));
+	return r;
+}
+
+static void is_not_restored(struct volume_context *ctx)
+{
+	const struct volume_spec spec = {
+		.source = {.kind = VOLUME_SOURCE_SNAPSHOT, .name = "s"}};
+	const struct volume_create_request request = {.name = "c",
+						      .spec = &spec};
+	struct error err = {0};
+
+	assert_int_equal(says(volume_create(ctx, &request, NULL, &err), &err,
+			      "snapshot 's' has lost 1 of 2 extents"),
+			 -EBUSY);
+}
+
+static void snapshot_is_shown_lost(struct volume_context *ctx)
+{
+	struct snapshot_status *status = NULL;
+	size_t n;
+
+	assert_int_equal(volume_snapshot_status_get(ctx, "s", &status, NULL),
+			 0);
+	n = strcmp(status->record->splits[1].node, "h1") == 0;
+	assert_string_equal(status->splits[n].state, "lost");
+	volume_snapshot_status_free(status);
+}
+
+static void a_snapshot_that_lost_an_extent_can_only_be_deleted(void **state)
+{
+	struct kit *t = *state;
+	struct volume_context *ctx = hasty(t);
+	struct volume_node_lost sum = {0};
+
+	make(t);
+	assert_int_equal(kit_snapshot(t, "s", "v"), 0);
+	assert_int_equal(volume_delete(t->volumes, "v", NULL), 0);
+	fake_node_down(&t->nodes[1]);
+	assert_int_equal(volume_node_give_up(ctx, "h1", 0, &sum, NULL), 0);
+	assert_int_equal(sum.splits, 0);
+	assert_int_equal(sum.snapshots, 1);
+	is_not_restored(ctx);
+	snapshot_is_shown_lost(ctx);
+	/* The node comes back, and is silent again: nobody asks it. */
+	fake_node_up(&t->nodes[1]);
+	come_back(t);
+	assert_int_equal(volume_node_remove(t->volumes, "h1", NULL), 0);
+	come_back(t);
+	fake_node_down(&t->nodes[1]);
+	assert_int_equal(volume_snapshot_delete(ctx, "s", NULL), 0);
+	assert_int_equal(fake_node_extents(&t->nodes[0]), 0);
+	assert_int_equal(fake_node_extents(&t->nodes[1]), 1);
+	volume_context_close(ctx);
+}
+
+/* Delete the extents of h1, which is back, as orphans tells to. */
+static void drop_orphans(struct kit *t, size_t n)
+{
+	struct orphan *orphans = NULL;
+	size_t found = 0, silent = 1;
+
+	for (int i = 0; i < 30 && silent > 0; i++) {
+		free(orphans);
+		assert_int_equal(volume_orphans(t->volumes, &orphans, &found,
+						&silent, NULL),
+				 0);
+	}
+	assert_int_equal(silent, 0);
+	assert_int_equal(found, n);
+	for (size_t i = 0; i < found; i++) {
+		assert_string_equal(orphans[i].node, "h1");
+		assert_int_equal(volume_extent_delete(t->volumes, "h1",
+						      orphans[i].name, true,
+						      NULL),
+				 0);
+	}
+	free(orphans);
+}
+
+/* Count what is given up of all. */
+static size_t given_up(struct kit *t)
+{
+	return lost(t) + lost_of(t, "w") + snapshot_lost(t, "s");
+}
+
+static void make_all(struct kit *t)
+{
+	make_named(t, "v");
+	make_named(t, "w");
+	assert_int_equal(kit_snapshot(t, "s", "v"), 0);
+}
+
+/* Node h1 comes back, where @n extents are given up by now. All can go. */
+static void delete_all(struct kit *t, bool node_is_known, size_t n)
+{
+	assert_int_equal(given_up(t), n);
+	fake_node_up(&t->nodes[1]);
+	if (!node_is_known)
+		come_back(t);
+	drop_orphans(t, n);
+	assert_int_equal(volume_snapshot_delete(t->volumes, "s", NULL), 0);
+	assert_int_equal(volume_delete(t->volumes, "v", NULL), 0);
+	assert_int_equal(volume_delete(t->volumes, "w", NULL), 0);
+	assert_int_equal(kit_extents(t), 0);
+}
+
+static void a_give_up_killed_at_every_step_is_finished_or_ended(void **state)
+{
+	struct kit *t = *state;
+	struct volume_context *ctx = hasty(t);
+	unsigned n;
+
+	(void)setenv("TRIB_TEST_CALL_TIMEOUT_MS", "300", 1);
+	for (n = 1;; n++) {
+		make_all(t);
+		fake_node_down(&t->nodes[1]);
+		if (!kit_killed(t, n, "node-give-up", "name=h1", NULL, NULL))
+			break;
+		/* The node is there until all else is done. */
+		assert_int_equal(volume_node_known(ctx, "h1", NULL), 1);
+		if (n % 2)
+			assert_int_equal(give_up(ctx, 0, ""), 0);
+		delete_all(t, n % 2 == 0, n % 2 ? 3 : n - 1);
+	}
+	assert_int_equal(n, 4);
+	assert_int_equal(given_up(t), 3);
+	(void)unsetenv("TRIB_TEST_CALL_TIMEOUT_MS");
+	volume_context_close(ctx);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		KIT_TEST(a_node_is_given_up_once_it_is_silent_for_long),
 		KIT_TEST(what_a_lost_node_had_is_nobodys_when_it_is_back),
+		KIT_TEST(a_record_that_cannot_be_read_keeps_its_node),
+		KIT_TEST(a_snapshot_that_lost_an_extent_can_only_be_deleted),
+		KIT_TEST(a_give_up_killed_at_every_step_is_finished_or_ended),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

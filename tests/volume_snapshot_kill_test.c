@@ -8,47 +8,9 @@
 #include <stdint.h>
 
 #include <cmocka.h>
-#include <limits.h>
-#include <pthread.h>
-#include <stdio.h>
-#include <string.h>
-#include <unistd.h>
 
-#include "base/process.h"
 #include "base/size.h"
 #include "tests/snapshot_kit.h"
-
-/* In a process of its own, which dies at step @n; false: it came to the end. */
-static bool killed(struct kit *t, unsigned n, const char *command,
-		   const char *first, const char *second, const char *third)
-{
-	char program[PATH_MAX], at[16];
-	const char *const argv[] = {program, t->store, "here", t->dir,
-				    t->dir,  command,  at,     first,
-				    second,  third,    NULL};
-	struct process_result result;
-	ssize_t length = readlink("/proc/self/exe", program,
-				  sizeof(program) - 64);
-	bool dead;
-
-	assert_true(length > 0);
-	program[length] = '\0';
-	*strrchr(program, '/') = '\0';
-	(void)strcpy(strrchr(program, '/'), "/volume/testkit/volume_call_main");
-	(void)snprintf(at, sizeof(at), "kill=%u", n);
-	assert_int_equal(process_run(argv, NULL, -1, -1, &result, NULL), 0);
-	dead = result.exit_code != 0;
-	if (dead && result.exit_code < 128)
-		print_message("# %s\n", result.errors);
-	assert_true(!dead || result.exit_code >= 128);
-	process_result_done(&result);
-	for (int i = 0; i < KIT_NODES; i++) { /* the time of its holds is up */
-		pthread_mutex_lock(&t->nodes[i].lock);
-		t->nodes[i].hold[0] = '\0';
-		pthread_mutex_unlock(&t->nodes[i].lock);
-	}
-	return dead;
-}
 
 static void a_snapshot_killed_at_every_step_is_made_or_forgotten(void **state)
 {
@@ -56,7 +18,8 @@ static void a_snapshot_killed_at_every_step_is_made_or_forgotten(void **state)
 	unsigned n;
 
 	assert_int_equal(kit_make(t, "v", 256 * MIB, NULL), 0);
-	for (n = 1; killed(t, n, "snapshot", "name=s", "from=v", NULL); n++) {
+	for (n = 1; kit_killed(t, n, "snapshot", "name=s", "from=v", NULL);
+	     n++) {
 		if (n % 2)
 			assert_int_equal(kit_snapshot(t, "s", "v"), 0);
 		assert_int_equal(volume_snapshot_delete(t->volumes, "s", NULL),
@@ -64,7 +27,7 @@ static void a_snapshot_killed_at_every_step_is_made_or_forgotten(void **state)
 		kit_only(t, 2);
 	}
 	assert_true(n > 3);
-	for (n = 1; killed(t, n, "unsnapshot", "name=s", NULL, NULL); n++) {
+	for (n = 1; kit_killed(t, n, "unsnapshot", "name=s", NULL, NULL); n++) {
 		assert_int_equal(volume_snapshot_delete(t->volumes, "s", NULL),
 				 0);
 		kit_only(t, 2);
@@ -81,14 +44,14 @@ static void a_group_killed_at_every_step_is_made_or_forgotten(void **state)
 
 	assert_int_equal(kit_make(t, "v", 256 * MIB, NULL), 0);
 	assert_int_equal(kit_make(t, "w", 256 * MIB, NULL), 0);
-	for (n = 1; killed(t, n, "group", "name=g", "of=v", "of=w"); n++) {
+	for (n = 1; kit_killed(t, n, "group", "name=g", "of=v", "of=w"); n++) {
 		if (n % 2)
 			assert_int_equal(kit_group(t, "g"), 0);
 		assert_int_equal(volume_group_delete(t->volumes, "g", NULL), 0);
 		kit_only(t, 4);
 	}
 	assert_true(n > 3);
-	for (n = 1; killed(t, n, "ungroup", "name=g", NULL, NULL); n++) {
+	for (n = 1; kit_killed(t, n, "ungroup", "name=g", NULL, NULL); n++) {
 		assert_int_equal(volume_group_delete(t->volumes, "g", NULL), 0);
 		kit_only(t, 4);
 		assert_int_equal(kit_group(t, "g"), 0);
@@ -104,7 +67,8 @@ static void a_clone_killed_at_every_step_is_made_or_forgotten(void **state)
 
 	assert_int_equal(kit_make(t, "v", 256 * MIB, NULL), 0);
 	kit_write_split(t, "v", 1, 3);
-	for (n = 1; killed(t, n, "create", "name=c", "volume=v", NULL); n++) {
+	for (n = 1; kit_killed(t, n, "create", "name=c", "volume=v", NULL);
+	     n++) {
 		if (n % 2) {
 			assert_int_equal(kit_make_from(t, VOLUME_SOURCE_VOLUME,
 						       "v", "c", 0),
@@ -128,7 +92,7 @@ static void a_revert_killed_at_every_step_is_finished(void **state)
 	kit_write_split(t, "v", 0, 1);
 	kit_write_split(t, "v", 1, 2);
 	assert_int_equal(kit_snapshot(t, "s", "v"), 0);
-	for (n = 1; killed(t, n, "revert", "name=v", "from=s", NULL); n++) {
+	for (n = 1; kit_killed(t, n, "revert", "name=v", "from=s", NULL); n++) {
 		assert_int_equal(volume_revert(t->volumes, "v", "s", NULL), 0);
 		assert_int_equal(kit_content(t, "v", 0), 1);
 		assert_int_equal(kit_content(t, "v", 1), 2);

@@ -96,7 +96,7 @@ VM_TESTS += tests/vm/volume_grow.sh tests/vm/volume_strangers.sh
 $(foreach t,snapshot snapshot_kill snapshot_ranges group limit lost,\
   $(eval $(call unit_test,tests/volume_$(t)_test,volume,tests/snapshot_kit.c \
   csi/testkit/fake_node.c csi/testkit/fake_node_copies.c)))
-$(OUT)/test/tests/volume_snapshot_kill_test: | $(OUT)/test/volume/testkit/volume_call_main
+$(OUT)/test/tests/volume_snapshot_kill_test $(OUT)/test/tests/volume_lost_test: | $(OUT)/test/volume/testkit/volume_call_main
 $(eval $(call unit_test,volume/record/snapshot_record_test,volume))
 $(eval $(call fuzzer,volume/record/snapshot_record_fuzz,volume/record/snapshot_record.c \
   volume/record/snapshot_record_json.c volume/record/group_record_json.c \

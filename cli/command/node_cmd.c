@@ -110,6 +110,11 @@ int node_remove_run(struct cli *cli, struct error *err)
 			"%zu splits of %zu volumes are lost for good; `trib "
 			"status` names the volumes",
 			sum.splits, sum.volumes);
+	if (sum.snapshots > 0)
+		cli_say(cli,
+			"%zu snapshots lost extents: they can be deleted, and "
+			"not be used",
+			sum.snapshots);
 	return 0;
 }
 

@@ -151,7 +151,8 @@ Csi__V1__Snapshot *reply_snapshot(struct csi_call *c,
 					   record->volume_uid);
 	snapshot->size_bytes = (int64_t)record->spec.capacity;
 	snapshot->creation_time = reply_time(c, record->cut_s);
-	snapshot->ready_to_use = record->phase == SNAPSHOT_READY;
+	snapshot->ready_to_use = record->phase == SNAPSHOT_READY &&
+				 snapshot_record_lost(record) == 0;
 	if (record->group[0])
 		snapshot->group_snapshot_id = id_of(c, record->group,
 						    record->group_uid);

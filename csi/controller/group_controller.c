@@ -34,7 +34,8 @@ static int reply_group(struct csi_call *c, const struct group_record *group,
 		if (r < 0)
 			return csi_fail_errno(c, r == -ENOENT ? -EIO : r);
 		out->snapshots[out->n_snapshots++] = reply_snapshot(c, record);
-		out->ready_to_use &= record->phase == SNAPSHOT_READY;
+		out->ready_to_use &= record->phase == SNAPSHOT_READY &&
+				     snapshot_record_lost(record) == 0;
 		snapshot_record_free(record);
 	}
 	*ret = out;

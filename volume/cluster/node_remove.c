@@ -8,9 +8,41 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "volume/op/context.h"
-#include "volume/snapshot/snapshot.h"
+#include "volume/snapshot/snapshot_op.h"
+
+/* ---- what there is ---- */
+
+struct records {
+	struct volume_record **volumes; /* owned, as are the snapshots */
+	size_t n_volumes;
+	struct snapshot_record **snapshots;
+	size_t n_snapshots;
+};
+
+static void records_done(struct records *records)
+{
+	volume_records_free(records->volumes, records->n_volumes);
+	snapshot_records_free(records->snapshots, records->n_snapshots);
+}
+
+/* -EUCLEAN: one cannot be read, and may have an extent on node @name. */
+static int records_read(struct volume_context *ctx, const char *name,
+			struct records *ret, struct error *err)
+{
+	const struct snapshot_filter filter = {.temporary = true};
+	char problem[RECORD_TEXT_SIZE] = "";
+	int r = volume_list(ctx, &ret->volumes, &ret->n_volumes, problem, err);
+
+	if (r == 0 && !problem[0])
+		r = volume_snapshot_list(ctx, &filter, &ret->snapshots,
+					 &ret->n_snapshots, NULL, problem, err);
+	if (r == 0 && problem[0])
+		r = error_set(err, EUCLEAN,
+			      "%s; it may have an extent on node '%s'", problem,
+			      name);
+	return r;
+}
 
 /* ---- is it needed? ---- */
 
@@ -43,78 +75,56 @@ static int node_unused(const struct volume_record *record, const char *name,
 	return 0;
 }
 
-/* -EBUSY when a snapshot lies on it. */
-static int no_snapshots(struct volume_context *ctx, const char *name,
-			struct error *err)
+/* -EBUSY when an extent of the snapshot lies on it. */
+static int snapshot_elsewhere(const struct snapshot_record *record,
+			      const char *name, struct error *err)
 {
-	const struct snapshot_filter filter = {.temporary = true};
-	struct snapshot_record **records = NULL;
-	char problem[RECORD_TEXT_SIZE] = "";
-	size_t n = 0;
-	int r = volume_snapshot_list(ctx, &filter, &records, &n, NULL, problem,
-				     err);
-
-	if (r < 0)
-		return r;
-	if (problem[0])
-		r = error_set(err, EUCLEAN,
-			      "%s; it may have an extent on node '%s'", problem,
-			      name);
-	for (size_t i = 0; r == 0 && i < n; i++) {
-		for (size_t k = 0; r == 0 && k < records[i]->n_splits; k++) {
-			if (strcmp(records[i]->splits[k].node, name) == 0)
-				r = error_set(
-					err, EBUSY,
-					"node '%s' has extent %zu of snapshot "
-					"'%s'; delete the snapshot first",
-					name, k, records[i]->name);
-		}
+	for (size_t k = 0; k < record->n_splits; k++) {
+		if (strcmp(record->splits[k].node, name) == 0 &&
+		    !record->splits[k].lost)
+			return error_set(err, EBUSY,
+					 "node '%s' has extent %zu of snapshot "
+					 "'%s'; delete the snapshot first",
+					 name, k, record->name);
 	}
-	snapshot_records_free(records, n);
-	return r;
+	return 0;
 }
 
 /* -EBUSY when a volume or a snapshot needs it. */
 static int check_not_needed(struct volume_context *ctx, const char *name,
 			    struct error *err)
 {
-	struct volume_record **records = NULL;
-	char problem[RECORD_TEXT_SIZE] = "";
-	size_t n = 0;
-	int r = volume_list(ctx, &records, &n, problem, err);
+	struct records records = {0};
+	int r = records_read(ctx, name, &records, err);
 
-	if (r < 0)
-		return r;
-	if (problem[0])
-		r = error_set(err, EUCLEAN,
-			      "%s; it may have an extent on node '%s'", problem,
-			      name);
-	for (size_t i = 0; r == 0 && i < n; i++)
-		r = node_unused(records[i], name, err);
-	volume_records_free(records, n);
-	return r < 0 ? r : no_snapshots(ctx, name, err);
+	for (size_t i = 0; r == 0 && i < records.n_volumes; i++)
+		r = node_unused(records.volumes[i], name, err);
+	for (size_t i = 0; r == 0 && i < records.n_snapshots; i++)
+		r = snapshot_elsewhere(records.snapshots[i], name, err);
+	records_done(&records);
+	return r;
 }
 
 /* ---- is it silent? ---- */
 
 /*
- * Find out how long ago the node was heard of: its last heartbeat, else what
- * its keeper said when it was stopped. @ret: seconds; -1: nothing tells.
+ * Find out how long ago its last heartbeat was, by the store's clock. What its
+ * record says of times does not count: it is by a clock that may be wrong.
+ *
+ * @ret  seconds; -1: it has no heartbeat
+ *
  * -EBUSY: its keeper would bring it back at once.
  */
-static int heard_of(struct volume_context *ctx, const struct node_record *node,
-		    int64_t *ret, struct error *err)
+static int heard_of(struct volume_context *ctx, const char *name, int64_t *ret,
+		    struct error *err)
 {
-	const struct node_report *report = node->report;
 	struct store_beat *beats = NULL;
 	size_t n = 0;
 	int r = ctx->store->ops->beats(ctx->store, &beats, &n, err);
 
 	*ret = -1;
-	if (r == 0 && report && report->ready != NODE_READY_TRUE)
-		*ret = clock_wall_s() - report->since_s;
 	for (size_t i = 0; r == 0 && i < n; i++) {
-		if (strcmp(beats[i].name, node->name) != 0)
+		if (strcmp(beats[i].name, name) != 0)
 			continue;
 		*ret = beats[i].age_s;
 		if (*ret <= STORE_BEAT_LOST_S)
@@ -122,7 +132,7 @@ static int heard_of(struct volume_context *ctx, const struct node_record *node,
 				err, EBUSY,
 				"node '%s' keeps itself known: stop `trib "
 				"node register --keep` there first",
-				node->name);
+				name);
 	}
 	free(beats);
 	return r;
@@ -161,8 +171,8 @@ static int check_lost(struct volume_context *ctx,
 	if (age_s < 0)
 		return error_set(err, EBUSY,
 				 "node '%s' does not answer, and nothing tells "
-				 "since when: it has no keeper. If it will not "
-				 "come back, say --grace 0",
+				 "since when: it has no heartbeat. If it will "
+				 "not come back, say --grace 0",
 				 node->name);
 	return error_set(err, EBUSY,
 			 "node '%s' was heard of %" PRId64 " s ago: it counts "
@@ -228,26 +238,81 @@ static bool has_anything(struct volume_record *record, const char *node)
 	       volume_record_lose(record, node) > 0;
 }
 
+static int lose_volume(struct volume_context *ctx, struct volume_record *record,
+		       const char *node, struct volume_node_lost *sum,
+		       struct error *err)
+{
+	struct operation op;
+	int r;
+
+	if (!has_anything(record, node))
+		return 0;
+	r = operation_begin(&op, ctx, record->name,
+			    "giving up lost splits of volume", err);
+	if (r < 0)
+		return r;
+	r = op.record ? lose_of(&op, node, sum, err) : 0;
+	operation_end(&op);
+	return r;
+}
+
+static int lose_of_snapshot(struct snapshot_op *s, const char *node,
+			    struct volume_node_lost *sum, struct error *err)
+{
+	struct operation op;
+	size_t n = snapshot_record_lose(s->record, node);
+	int r;
+
+	if (n == 0)
+		return 0;
+	operation_init(&op, s->ctx, s->name);
+	r = operation_step(&op, err, "record",
+			   "writing that extents of snapshot %s are lost",
+			   s->name);
+	operation_done(&op);
+	if (r == 0)
+		r = snapshot_op_save(s, err);
+	if (r < 0)
+		return r;
+	sum->snapshots++;
+	/* The error of an event is no reason to stop half way. */
+	(void)store_tell(s->ctx->store, RECORD_KIND_SNAPSHOT, s->name, true,
+			 "SplitGivenUp", NULL,
+			 "%zu of %zu extents are lost for good: node %s was "
+			 "removed",
+			 n, s->record->n_splits, node);
+	return 0;
+}
+
+static int lose_snapshot(struct volume_context *ctx,
+			 struct snapshot_record *record, const char *node,
+			 struct volume_node_lost *sum, struct error *err)
+{
+	struct snapshot_op s;
+	int r;
+
+	if (snapshot_record_lose(record, node) == 0)
+		return 0;
+	r = snapshot_op_begin(&s, ctx, record->name,
+			      "giving up lost extents of snapshot", err);
+	if (r < 0)
+		return r;
+	r = s.record ? lose_of_snapshot(&s, node, sum, err) : 0;
+	snapshot_op_end(&s);
+	return r;
+}
+
 static int lose_all(struct volume_context *ctx, const char *node,
 		    struct volume_node_lost *sum, struct error *err)
 {
-	struct volume_record **records = NULL;
-	size_t n = 0;
-	int r = volume_list(ctx, &records, &n, NULL, err);
+	struct records records = {0};
+	int r = records_read(ctx, node, &records, err);
 
-	for (size_t i = 0; r == 0 && i < n; i++) {
-		struct operation op;
-
-		if (!has_anything(records[i], node))
-			continue;
-		r = operation_begin(&op, ctx, records[i]->name,
-				    "giving up lost splits of volume", err);
-		if (r < 0)
-			break;
-		r = op.record ? lose_of(&op, node, sum, err) : 0;
-		operation_end(&op);
-	}
-	volume_records_free(records, n);
+	for (size_t i = 0; r == 0 && i < records.n_volumes; i++)
+		r = lose_volume(ctx, records.volumes[i], node, sum, err);
+	for (size_t i = 0; r == 0 && i < records.n_snapshots; i++)
+		r = lose_snapshot(ctx, records.snapshots[i], node, sum, err);
+	records_done(&records);
 	return r;
 }
 
@@ -261,7 +326,7 @@ static int node_load(struct volume_context *ctx, const char *name,
 
 	if (r == 0)
 		r = context_node_load(ctx, name, ret, err);
-	return r < 0 ? r : heard_of(ctx, ret, ret_age_s, err);
+	return r < 0 ? r : heard_of(ctx, name, ret_age_s, err);
 }
 
 static int node_drop(struct volume_context *ctx, const char *name,

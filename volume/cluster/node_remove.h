@@ -14,21 +14,23 @@
 struct volume_node_lost {
 	size_t volumes; /* with a split that was given up */
 	size_t splits;
+	size_t snapshots; /* with an extent that was given up */
 };
 
 /*
  * Remove a node that will not come back. Its splits are lost from then on: the
- * records say so, and nobody waits for them. Its volumes can be deleted. When
- * the node is back after all, its extents are orphans. Volumes that are not
- * finished are left as they are.
+ * records say so, and nobody waits for them. Its volumes can be deleted. So can
+ * snapshots with extents there, which cannot be used any more. When the node is
+ * back after all, its extents are orphans. Volumes that are not finished are
+ * left as they are.
  *
- * @grace_s  since it was last heard of, by its heartbeat or its keeper's last
- *           word; seconds
+ * @grace_s  since its last heartbeat, by the store's clock; seconds
  * @ret      what this call gave up; may be NULL
  *
- * -EBUSY: it answers, or it was heard of less than @grace_s ago, or nothing
- * tells when and @grace_s is not 0. -EAGAIN: another operation has one of the
- * volumes. Some may be given up then; repeat.
+ * -EBUSY: it answers, or it was heard of less than @grace_s ago, or it has no
+ * heartbeat and @grace_s is not 0. -EUCLEAN: a record cannot be read; nothing
+ * was changed. -EAGAIN: another operation has one of the volumes. Some may be
+ * given up then; repeat.
  */
 int volume_node_give_up(struct volume_context *ctx, const char *name,
 			uint64_t grace_s, struct volume_node_lost *ret,

@@ -115,7 +115,8 @@ static int drain_snapshots(struct drain *d, size_t *ret, struct error *err)
 	*ret = 0;
 	for (size_t i = 0; r == 0 && i < n; i++) {
 		for (size_t k = 0; k < records[i]->n_splits; k++)
-			*ret += is_here(d, records[i]->splits[k].node,
+			*ret += !records[i]->splits[k].lost &&
+				is_here(d, records[i]->splits[k].node,
 					records[i]->splits[k].pool);
 	}
 	snapshot_records_free(records, n);

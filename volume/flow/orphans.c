@@ -122,7 +122,8 @@ static const struct snapshot_split *snapshot_split_of(
 		if (strcmp(record->uid, uid) != 0)
 			continue;
 		for (size_t k = 0; k < record->n_splits; k++) {
-			if (strcmp(record->splits[k].extent, extent->name) == 0)
+			if (!record->splits[k].lost &&
+			    strcmp(record->splits[k].extent, extent->name) == 0)
 				return &record->splits[k];
 		}
 	}
@@ -358,7 +359,7 @@ static void find_snapshot_splits(struct search *search,
 		struct orphan *o;
 
 		if (split->state == SNAPSHOT_SPLIT_PLANNED ||
-		    split->state == SNAPSHOT_SPLIT_DELETED)
+		    split->state == SNAPSHOT_SPLIT_DELETED || split->lost)
 			continue;
 		for (size_t k = 0; k < search->n_nodes; k++) {
 			const struct node_inventory *inventory =

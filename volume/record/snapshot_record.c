@@ -2,6 +2,7 @@
 #include "volume/record/snapshot_record.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "volume/record/record_json.h"
 
@@ -47,6 +48,35 @@ uint64_t snapshot_record_copied(const struct snapshot_record *record)
 			sum += split->copied;
 	}
 	return sum;
+}
+
+size_t snapshot_record_lost(const struct snapshot_record *record)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < record->n_splits; i++)
+		n += record->splits[i].lost;
+	return n;
+}
+
+size_t snapshot_record_lose(struct snapshot_record *record, const char *node)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < record->n_splits; i++) {
+		struct snapshot_split *split = &record->splits[i];
+
+		if (strcmp(split->node, node) != 0 || split->lost ||
+		    split->state == SNAPSHOT_SPLIT_DELETED)
+			continue;
+		split->lost = true;
+		/* Nobody waits for the rest of its copy. */
+		if (split->state == SNAPSHOT_SPLIT_COPYING)
+			split->state = SNAPSHOT_SPLIT_READY;
+		split->copied = 0;
+		n++;
+	}
+	return n;
 }
 
 int snapshot_record_condition(struct snapshot_record *record, const char *type,

@@ -46,6 +46,11 @@ struct snapshot_split {
 	uint64_t size;   /* bytes */
 	uint64_t copied; /* bytes; of size, while COPYING */
 	enum snapshot_split_state state;
+	/*
+	 * Its node was removed as lost for good: nothing looks for the extent
+	 * any more. The snapshot can be deleted, and no more.
+	 */
+	bool lost;
 	/* The volume's split at the cut: CREATED, FORMATTING or READY. */
 	enum split_state content;
 	bool fs_behind; /* as the volume's was, only when READY */
@@ -94,6 +99,14 @@ const char *snapshot_phase_name(enum snapshot_phase phase);
 bool snapshot_record_is_cut(const struct snapshot_record *record);
 /* Bytes that are there, of the capacity, while it is COPYING. */
 uint64_t snapshot_record_copied(const struct snapshot_record *record);
+
+/* Count the extents that are lost for good. */
+size_t snapshot_record_lost(const struct snapshot_record *record);
+/*
+ * Record that @node is lost for good, with the extents there. Returns how many
+ * are lost since.
+ */
+size_t snapshot_record_lose(struct snapshot_record *record, const char *node);
 
 /* As volume_record_condition(). */
 int snapshot_record_condition(struct snapshot_record *record, const char *type,

@@ -66,6 +66,8 @@ static struct json_object *encode_split(const struct snapshot_split *s)
 	json_add_text(object, "content", split_state_name(s->content));
 	if (s->fs_behind)
 		json_add(object, "fsBehind", json_object_new_boolean(true));
+	if (s->lost)
+		json_add(object, "lost", json_object_new_boolean(true));
 	json_add_text(object, "fsUUID", s->fs_uuid);
 	return object;
 }
@@ -159,6 +161,7 @@ static void snapshot_scan_split(struct json_scan *scan,
 		scan, object, "state", state_names, array_size(state_names));
 	s->content = split_state_scan(scan, object, "content");
 	s->fs_behind = json_scan_flag(scan, object, "fsBehind");
+	s->lost = json_scan_flag(scan, object, "lost");
 	record_scan_uuid(scan, object, "fsUUID", s->fs_uuid, true);
 	snapshot_check_split(scan, s);
 }

@@ -106,6 +106,10 @@ static int check_uid(struct volume_source *source, const char *uid,
 
 static int check_usable(const struct snapshot_record *record, struct error *err)
 {
+	int r = snapshot_check_whole(record, err);
+
+	if (r < 0)
+		return r;
 	switch (record->phase) {
 	case SNAPSHOT_READY: break;
 	case SNAPSHOT_COPYING:

@@ -83,6 +83,8 @@ static int revert_check(struct operation *op, struct error *err)
 			      "volume '%s' is half way through a resize; "
 			      "finish that by `trib volume resize` first",
 			      op->name);
+	if (r == 0)
+		r = snapshot_check_whole(snapshot, err);
 	if (r == 0 && snapshot->phase != SNAPSHOT_READY)
 		r = error_set(err,
 			      snapshot->phase == SNAPSHOT_DELETING ? EBUSY

@@ -364,7 +364,8 @@ static int wait_ready(struct operation *op, const char *name,
 	const struct timespec while_s = {.tv_sec = 1};
 	int r = 0;
 
-	while (r == 0 && (*record)->phase == SNAPSHOT_COPYING) {
+	while (r == 0 && (*record)->phase == SNAPSHOT_COPYING &&
+	       !snapshot_record_lost(*record)) {
 		r = operation_step(
 			op, err, "copy", "copying the source, %d%% done",
 			(int)((double)snapshot_record_copied(*record) * 100 /
@@ -376,7 +377,7 @@ static int wait_ready(struct operation *op, const char *name,
 		*record = NULL;
 		r = volume_snapshot_refresh(op->ctx, name, record, err);
 	}
-	return r;
+	return r < 0 ? r : snapshot_check_whole(*record, err);
 }
 
 int snapshot_temporary(struct operation *op, const struct volume_source *source,

@@ -94,8 +94,8 @@ struct snapshot_split_status {
 	uint64_t shared;      /* of these: others use them too */
 	uint64_t reclaimable; /* what deleting it would free */
 	char method[16];      /* "shared", "reflink", "copy" */
-	char state[32]; /* "ok", "copying", "damaged", "unreachable", "missing"
-			 */
+	/* "ok" "copying" "damaged" "unreachable" "missing" "lost" */
+	char state[32];
 	char problem[ERROR_TEXT_MAX]; /* "" when there is none */
 };
 

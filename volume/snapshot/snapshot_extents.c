@@ -23,6 +23,19 @@ bool snapshot_split_is(const struct snapshot_record *record,
 	       strcmp(split->extent_id, extent->id) == 0;
 }
 
+int snapshot_check_whole(const struct snapshot_record *record,
+			 struct error *err)
+{
+	size_t lost = snapshot_record_lost(record);
+
+	if (lost == 0)
+		return 0;
+	return error_set(err, EBUSY,
+			 "snapshot '%s' has lost %zu of %zu extents with their "
+			 "nodes; `trib snapshot delete %s` deletes the rest",
+			 record->name, lost, record->n_splits, record->name);
+}
+
 /* ---- plan ---- */
 
 static int check_source(const struct operation *op, struct error *err)
@@ -103,7 +116,7 @@ static bool is_wanted(struct batch *batch, const struct snapshot_split *split)
 	bool wanted;
 
 	operation_lock(batch->op);
-	wanted = batch->r != -ECANCELED &&
+	wanted = batch->r != -ECANCELED && !split->lost &&
 		 !name_list_has(&batch->silent, split->node);
 	operation_unlock(batch->op);
 	return wanted;

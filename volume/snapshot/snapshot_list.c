@@ -157,16 +157,15 @@ static void split_tell(const struct snapshot_record *record,
 		       extent->message);
 }
 
-static void snapshot_ask(void *ask_, size_t index)
+static void snapshot_split_ask(struct volume_context *ctx,
+			       const struct snapshot_record *record,
+			       const struct snapshot_split *split,
+			       struct snapshot_split_status *ret)
 {
-	struct ask *ask = ask_;
-	const struct snapshot_record *record = ask->status->record;
-	const struct snapshot_split *split = &record->splits[index];
-	struct snapshot_split_status *ret = &ask->status->splits[index];
 	struct node_extent extent = {0};
 	struct node_client *client = NULL;
 	struct error err = {0};
-	int r = context_client(ask->ctx, split->node, &client, &err);
+	int r = context_client(ctx, split->node, &client, &err);
 
 	if (r == 0)
 		r = node_client_get_extent(client, split->extent, &extent,
@@ -181,6 +180,22 @@ static void snapshot_ask(void *ask_, size_t index)
 		(void)strcpy(ret->state,
 			     r == -ENOENT ? "missing" : "unreachable");
 	node_extent_done(&extent);
+}
+
+static void snapshot_ask(void *ask_, size_t index)
+{
+	struct ask *ask = ask_;
+	const struct snapshot_record *record = ask->status->record;
+	struct snapshot_split_status *ret = &ask->status->splits[index];
+
+	if (!record->splits[index].lost) {
+		snapshot_split_ask(ask->ctx, record, &record->splits[index],
+				   ret);
+		return;
+	}
+	(void)strcpy(ret->state, "lost");
+	(void)strcpy(ret->problem,
+		     "its node was removed as lost for good, with its content");
 }
 
 int volume_snapshot_status_get(struct volume_context *ctx, const char *name,

@@ -100,6 +100,10 @@ int snapshot_extents_delete(struct operation *op,
 int snapshot_extents_look(struct operation *op, struct snapshot_record *record,
 			  struct error *err);
 
+/* Check that no extent of it is lost for good: -EBUSY. */
+int snapshot_check_whole(const struct snapshot_record *record,
+			 struct error *err);
+
 /* @extent, which has the split's name, was made for it. */
 bool snapshot_split_is(const struct snapshot_record *record,
 		       const struct snapshot_split *split,

@@ -238,6 +238,9 @@ static int get_ready(struct volume_context *ctx, const char *name,
 	if ((*ret)->phase == SNAPSHOT_DELETING)
 		return error_set(err, EBUSY, "snapshot '%s' is being deleted",
 				 name);
+	r = snapshot_check_whole(*ret, err);
+	if (r < 0)
+		return r;
 	if ((*ret)->phase != SNAPSHOT_READY)
 		return error_set(err, EAGAIN, "snapshot '%s' is not ready",
 				 name);

@@ -175,7 +175,8 @@ static int node_give_up(struct volume_context *ctx, struct arguments *a,
 	int r = volume_node_give_up(ctx, a->name, 0, &lost, err);
 
 	if (r == 0)
-		printf("volumes=%zu splits=%zu\n", lost.volumes, lost.splits);
+		printf("volumes=%zu splits=%zu snapshots=%zu\n", lost.volumes,
+		       lost.splits, lost.snapshots);
 	return r;
 }
 
