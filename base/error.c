@@ -27,14 +27,16 @@ int error_set(struct error *err, int code, const char *fmt, ...)
 	return -code;
 }
 
-int error_prefix(struct error *err, const char *fmt, ...)
+int error_prefix(struct error *err, int r, const char *fmt, ...)
 {
 	char text[ERROR_TEXT_MAX];
 	va_list args;
 	int length;
 
+	if (r >= 0)
+		r = -EIO;
 	if (!err)
-		return -EIO;
+		return r;
 	va_start(args, fmt);
 	length = vsnprintf(text, sizeof(text), fmt, args);
 	va_end(args);
@@ -44,8 +46,8 @@ int error_prefix(struct error *err, const char *fmt, ...)
 	if (length >= 0)
 		memcpy(err->msg, text, sizeof(err->msg));
 	if (err->code <= 0)
-		err->code = EIO;
-	return -err->code;
+		err->code = -r;
+	return r;
 }
 
 const char *error_text(const struct error *err)

@@ -29,11 +29,14 @@ int error_set(struct error *err, int code, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
 /*
- * Put context in front of the text already there ("attach volume x: ").
- * Returns -err->code, or -EIO when @err is NULL or unset.
+ * Put context in front of the text already there ("attach volume x: "). Returns
+ * @r, whatever @err has.
+ *
+ * @err  may be NULL; an unset one gets @r's code
+ * @r    negative errno; anything else is taken as -EIO
  */
-int error_prefix(struct error *err, const char *fmt, ...)
-	__attribute__((format(printf, 2, 3)));
+int error_prefix(struct error *err, int r, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
 
 #ifdef __clang_analyzer__
 /* For an analyzer that sees one file at a time: both return less than 0. */

@@ -30,7 +30,7 @@ static void a_failure_without_a_code_is_still_one(void **state)
 	assert_int_equal(error_set(&err, 0, "odd"), -EIO);
 	assert_int_equal(err.code, EIO);
 	assert_int_equal(error_set(NULL, 0, "odd"), -EIO);
-	assert_int_equal(error_prefix(NULL, "x: "), -EIO);
+	assert_int_equal(error_prefix(NULL, 0, "x: "), -EIO);
 }
 
 static void the_old_text_may_be_part_of_the_new(void **state)
@@ -49,8 +49,22 @@ static void a_prefix_keeps_code_and_text(void **state)
 
 	(void)state;
 	(void)error_set(&err, EBUSY, "in use");
-	assert_int_equal(error_prefix(&err, "attach '%s': ", "v"), -EBUSY);
+	assert_int_equal(error_prefix(&err, -EBUSY, "attach '%s': ", "v"),
+			 -EBUSY);
+	assert_int_equal(err.code, EBUSY);
 	assert_string_equal(err.msg, "attach 'v': in use");
+}
+
+static void a_prefix_returns_the_same_with_and_without_an_error(void **state)
+{
+	struct error unset = {0}, other = {.code = ENOENT};
+
+	(void)state;
+	assert_int_equal(error_prefix(NULL, -EBUSY, "x: "), -EBUSY);
+	assert_int_equal(error_prefix(&unset, -EBUSY, "x: "), -EBUSY);
+	assert_int_equal(unset.code, EBUSY);
+	assert_int_equal(error_prefix(&other, -EBUSY, "x: "), -EBUSY);
+	assert_int_equal(other.code, ENOENT);
 }
 
 static void a_prefix_of_an_unset_error_is_an_error(void **state)
@@ -58,7 +72,7 @@ static void a_prefix_of_an_unset_error_is_an_error(void **state)
 	struct error err = {0};
 
 	(void)state;
-	assert_int_equal(error_prefix(&err, "attach: "), -EIO);
+	assert_int_equal(error_prefix(&err, 0, "attach: "), -EIO);
 	assert_int_equal(err.code, EIO);
 	assert_string_equal(err.msg, "attach: unknown error");
 }
@@ -73,10 +87,10 @@ static void long_text_is_cut(void **state)
 	text[sizeof(text) - 1] = '\0';
 	(void)error_set(&err, EIO, "%s", text);
 	assert_int_equal(strlen(err.msg), ERROR_TEXT_MAX - 1);
-	(void)error_prefix(&err, "b: ");
+	(void)error_prefix(&err, -EIO, "b: ");
 	assert_int_equal(strlen(err.msg), ERROR_TEXT_MAX - 1);
 	assert_memory_equal(err.msg, "b: aaa", 6);
-	(void)error_prefix(&err, "%s", text);
+	(void)error_prefix(&err, -EIO, "%s", text);
 	assert_int_equal(strlen(err.msg), ERROR_TEXT_MAX - 1);
 }
 
@@ -98,6 +112,8 @@ int main(void)
 		cmocka_unit_test(a_failure_without_a_code_is_still_one),
 		cmocka_unit_test(the_old_text_may_be_part_of_the_new),
 		cmocka_unit_test(a_prefix_keeps_code_and_text),
+		cmocka_unit_test(
+			a_prefix_returns_the_same_with_and_without_an_error),
 		cmocka_unit_test(a_prefix_of_an_unset_error_is_an_error),
 		cmocka_unit_test(long_text_is_cut),
 		cmocka_unit_test(there_is_always_some_text),

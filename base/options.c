@@ -288,7 +288,7 @@ static int line_own(struct loading *l, const char *name, const char *value)
 	l->seen[i] = true;
 	r = option_value_set(row, l->target, value, &l->err);
 	if (r < 0)
-		return error_prefix(&l->err, "%s: ", name);
+		return error_prefix(&l->err, r, "%s: ", name);
 	return 0;
 }
 
@@ -430,7 +430,7 @@ int options_parse(const struct option_row *rows, size_t n, void *target,
 				row->argument ? row->argument : "VALUE");
 		r = option_value_set(row, target, value, err);
 		if (r < 0)
-			return error_prefix(err, "--%s: ", row->name);
+			return error_prefix(err, r, "--%s: ", row->name);
 	}
 	*ret_index = i;
 	return 0;

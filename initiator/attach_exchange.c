@@ -216,7 +216,7 @@ int attach_exchange(struct attachment *a, const struct initiator_request *q,
 	if (r < 0) { /* half of it is for the next attach, or for detach */
 		(void)t->fail(a, NULL);
 		(void)top_device_mend(&a->record, NULL);
-		(void)error_prefix(err, "its device is lost: ");
+		(void)error_prefix(err, r, "its device is lost: ");
 	}
 	return r;
 }

@@ -138,7 +138,8 @@ static int part_attach(const struct attachment *a,
 		r = attach_single(&one, r > 0, &request, &device, err);
 	if (r == 0)
 		r = device_number(device.device, ret, err);
-	return r < 0 ? error_prefix(err, "part %u of %zu: ", part, q->n_parts)
+	return r < 0 ? error_prefix(err, r, "part %u of %zu: ", part,
+				    q->n_parts)
 		     : 0;
 }
 
@@ -386,7 +387,7 @@ static int part_remove(const struct attachment *a, unsigned part,
 
 	if (r >= 0)
 		r = attach_single_remove(&one, err);
-	return r < 0 ? error_prefix(err, "part %u: ", part) : 0;
+	return r < 0 ? error_prefix(err, r, "part %u: ", part) : 0;
 }
 
 /* The directory, with its lock and logs. What else is in it stays. */
@@ -445,14 +446,16 @@ static int anew(struct attachment *a, bool loaded,
 	if (r == 0)
 		r = attach_single_remove(a, err);
 	if (r < 0)
-		return error_prefix(err, "the rest of attachment %s: ", q->id);
+		return error_prefix(err, r,
+				    "the rest of attachment %s: ", q->id);
 	r = make_joined(a, q, err);
 	if (r < 0 && attach_joined_remove(a, &undo) < 0)
 		(void)error_prefix(
-			err, "(and the rest could not be taken down: %.150s) ",
+			err, r,
+			"(and the rest could not be taken down: %.150s) ",
 			error_text(&undo));
 	if (r < 0)
-		return error_prefix(err, "attach %s: ", q->id);
+		return error_prefix(err, r, "attach %s: ", q->id);
 	(void)attach_joined_examine(a, ret);
 	return 0;
 }
@@ -487,5 +490,5 @@ int attach_joined(struct attachment *a, bool loaded,
 				 "attachment %s is %s already, of other parts: "
 				 "detach it first",
 				 q->id, ret->device);
-	return r < 0 ? error_prefix(err, "attachment %s: ", q->id) : 0;
+	return r < 0 ? error_prefix(err, r, "attachment %s: ", q->id) : 0;
 }

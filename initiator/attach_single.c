@@ -197,7 +197,7 @@ static int reuse(struct attachment *a, const struct initiator_request *q,
 			r = attach_single_grow(a, parts, q->size, err);
 	}
 	if (r < 0)
-		return error_prefix(err, "attachment %s: ", a->record.id);
+		return error_prefix(err, r, "attachment %s: ", a->record.id);
 	(void)attach_single_examine(a, ret);
 	return 0;
 }
@@ -229,7 +229,8 @@ static int make(struct attachment *a, const struct initiator_request *q,
 	}
 	if (r < 0 && attach_single_remove(a, &undo) < 0)
 		(void)error_prefix(
-			err, "(and the rest could not be taken down: %.150s) ",
+			err, r,
+			"(and the rest could not be taken down: %.150s) ",
 			error_text(&undo));
 	return r;
 }
@@ -283,10 +284,11 @@ static int attach_anew(struct attachment *a, const struct initiator_request *q,
 	if (!r)
 		r = attach_single_remove(a, err);
 	if (r < 0)
-		return error_prefix(err, "the rest of attachment %s: ", q->id);
+		return error_prefix(err, r,
+				    "the rest of attachment %s: ", q->id);
 	r = make_by_transport(a, q, err);
 	if (r < 0)
-		return error_prefix(err, "attach %s: ", q->id);
+		return error_prefix(err, r, "attach %s: ", q->id);
 	(void)attach_single_examine(a, ret);
 	return 0;
 }
@@ -301,7 +303,8 @@ static int attach_over(struct attachment *a, const struct initiator_request *q,
 	if (r == -ESTALE && device->dead)
 		return attach_anew(a, q, device, err);
 	(void)attach_single_examine(a, device);
-	return r < 0 ? error_prefix(err, "exchange what is below %s: ", q->id)
+	return r < 0 ? error_prefix(err, r,
+				    "exchange what is below %s: ", q->id)
 		     : 0;
 }
 

@@ -87,7 +87,7 @@ int initiator_detach(const char *state_dir, const char *id, struct error *err)
 	if (r >= 0)
 		r = attach_joined_is(&a) ? attach_joined_remove(&a, err)
 					 : attach_single_remove(&a, err);
-	return r < 0 ? error_prefix(err, "detach %s: ", id) : 0;
+	return r < 0 ? error_prefix(err, r, "detach %s: ", id) : 0;
 }
 
 int initiator_fence(const char *state_dir, const char *id, bool held_elsewhere,
@@ -107,7 +107,7 @@ int initiator_fence(const char *state_dir, const char *id, bool held_elsewhere,
 		r = attach_joined_is(&a)
 			    ? attach_joined_fence(&a, held_elsewhere, err)
 			    : attach_top_fence(&a, held_elsewhere, err);
-	return r < 0 ? error_prefix(err, "fence %s: ", id) : 0;
+	return r < 0 ? error_prefix(err, r, "fence %s: ", id) : 0;
 }
 
 int initiator_get(const char *state_dir, const char *id,
@@ -274,7 +274,7 @@ int initiator_resize(const char *state_dir, const char *id, uint64_t size,
 				 device.problem);
 	r = attach_joined_is(&a) ? error_set(err, EINVAL, ATTACH_SINGLE_GROW)
 				 : attach_single_grow(&a, NULL, size, err);
-	return r < 0 ? error_prefix(err, "resize %s: ", id) : 0;
+	return r < 0 ? error_prefix(err, r, "resize %s: ", id) : 0;
 }
 
 size_t initiator_probe(struct initiator_capability *ret, size_t max)

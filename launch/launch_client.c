@@ -140,10 +140,8 @@ int launch_start(const char *socket, const char *const *argv, int log_fd,
 	r = launch_ask(socket, &request, passed, n, &reply, err);
 	if (r == 0 && reply.code)
 		r = error_set(err, reply.code, "%s", reply.text);
-	if (r < 0) {
-		(void)error_prefix(err, "launch '%s': ", words[0]);
-		return r;
-	}
+	if (r < 0)
+		return error_prefix(err, r, "launch '%s': ", words[0]);
 	*ret_pid = reply.pid;
 	return 0;
 }

@@ -33,10 +33,8 @@ static int pem_read(const char *what, const char *path, char **ret,
 	int r;
 
 	r = file_read(AT_FDCWD, path, PEM_MAX, ret, ret_length, err);
-	if (r < 0) {
-		(void)error_prefix(err, "%s: ", what);
-		return r;
-	}
+	if (r < 0)
+		return error_prefix(err, r, "%s: ", what);
 	if (!strstr(*ret, "-----BEGIN "))
 		return error_set(err, EINVAL, "%s '%s' is no PEM file", what,
 				 path);

@@ -298,7 +298,7 @@ int nbd_connect(const struct nbd_address *address, const char *export_name,
 	if (network < 0)
 		return network_error(address, "handshake", network, err);
 	if (r < 0)
-		return error_prefix(err, "NBD server %s, export '%s': ",
+		return error_prefix(err, r, "NBD server %s, export '%s': ",
 				    address->text, export_name);
 	*ret = h->export;
 	if (!ret_fd) {

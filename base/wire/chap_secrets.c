@@ -67,7 +67,7 @@ static int lines_read(FILE *file, struct chap_secrets *secrets,
 		if (r == 0)
 			r = line_take(secrets, seen, line, err);
 		if (r < 0)
-			r = error_prefix(err, "line %u: ", n);
+			r = error_prefix(err, r, "line %u: ", n);
 	}
 	if (r == 0 && ferror(file))
 		r = error_set(err, EIO, "can't be read");
@@ -97,7 +97,7 @@ int chap_secrets_load(const char *path, struct chap_secrets *ret,
 	if (r == 0)
 		*ret = secrets;
 	else
-		r = error_prefix(err, "CHAP secrets '%s': ", path);
+		r = error_prefix(err, r, "CHAP secrets '%s': ", path);
 	explicit_bzero(&secrets, sizeof(secrets));
 	return r;
 }

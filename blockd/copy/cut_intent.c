@@ -91,7 +91,7 @@ int cut_intent_begin(struct node *node, const struct copies_record *record,
 	r = file_replace(notes->fd, record->cut, text, length, 0600, err);
 	if (r < 0) {
 		cut_intent_leave(node, record->cut);
-		(void)error_prefix(err, "note cut %s: ", record->cut);
+		(void)error_prefix(err, r, "note cut %s: ", record->cut);
 	}
 	return r;
 }
@@ -130,7 +130,7 @@ static int read_note(const struct cut_intents *notes, const char *cut,
 		copies_record_done(ret);
 		r = error_set(err, EBADMSG, "it is of cut %s", ret->cut);
 	}
-	return r < 0 ? error_prefix(err, "the note of cut %.40s: ", cut) : 0;
+	return r < 0 ? error_prefix(err, r, "the note of cut %.40s: ", cut) : 0;
 }
 
 /* ---- settling ---- */
@@ -204,7 +204,7 @@ static int note_settle(struct node *node, const struct copies_record *note,
 				 note->cut, found->n, note->n);
 	r = delete_found(node, found, err);
 	if (r < 0)
-		return error_prefix(err, "undo cut %s: ", note->cut);
+		return error_prefix(err, r, "undo cut %s: ", note->cut);
 	cut_intent_forget(node, note->cut);
 	log_info("cut %s was interrupted: undone, with %zu of %zu snapshots",
 		 note->cut, found->n, note->n);

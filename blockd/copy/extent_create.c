@@ -63,11 +63,9 @@ static int make_fresh(struct node *node, const struct extent_request *request,
 	if (r == 0)
 		r = extent_fresh(node, request->name, request->labels,
 				 request->n_labels, &extent, err);
-	if (r < 0) {
-		(void)error_prefix(err,
-				   "create extent '%.64s': ", request->name);
-		return r;
-	}
+	if (r < 0)
+		return error_prefix(err, r,
+				    "create extent '%.64s': ", request->name);
 	extent->record.size = request->size;
 	extent->record.blank = true;
 	extent->record.thick = request->thick;

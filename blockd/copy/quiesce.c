@@ -308,7 +308,8 @@ static int quiesce_local(struct quiesces *quiesces, struct quiesce *quiesce,
 				 "frozen",
 				 extent->record.name, device);
 	if (r < 0)
-		(void)error_prefix(err, "extent '%s': ", extent->record.name);
+		(void)error_prefix(err, r,
+				   "extent '%s': ", extent->record.name);
 	return r;
 }
 
@@ -341,7 +342,7 @@ static int quiesce_hold(struct quiesce *quiesce, struct error *err)
 		quiesce->held[i] = r == 1;
 		if (r < 0)
 			(void)error_prefix(
-				err, "extent '%s': ", extent->record.name);
+				err, r, "extent '%s': ", extent->record.name);
 	}
 	return r < 0 ? r : 0;
 }

@@ -121,7 +121,7 @@ int pool_dir_save(struct pool *pool, const struct extent_record *record,
 		spare_keep(fd);
 	}
 	if (r < 0)
-		(void)error_prefix(err, "pool '%s': ", pool->record.name);
+		(void)error_prefix(err, r, "pool '%s': ", pool->record.name);
 	return r;
 }
 
@@ -189,7 +189,7 @@ static int dir_erase(struct pool *pool, const char *name, struct error *err)
 
 	changed(pool);
 	if (r < 0)
-		(void)error_prefix(err, "pool '%s': ", pool->record.name);
+		(void)error_prefix(err, r, "pool '%s': ", pool->record.name);
 	return r;
 }
 

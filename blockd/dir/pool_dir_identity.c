@@ -101,7 +101,7 @@ int pool_dir_identity(int fd, const char *path, struct pool_record *ret,
 	else if (r == -EFBIG)
 		r = -EBADMSG;
 	if (r < 0)
-		(void)error_prefix(err, "%s/%s: ", path, POOL_DIR_IDENTITY);
+		(void)error_prefix(err, r, "%s/%s: ", path, POOL_DIR_IDENTITY);
 	return r;
 }
 

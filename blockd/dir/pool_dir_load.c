@@ -167,10 +167,8 @@ static int read_record(const struct loading *l, const char *name,
 	if (r < 0)
 		return r;
 	r = extent_record_decode(data, length, ret, err);
-	if (r < 0) {
-		(void)error_prefix(err, "its record %s is damaged: ", file);
-		return r;
-	}
+	if (r < 0)
+		return error_prefix(err, r, "its record %s is damaged: ", file);
 	if (strcmp(ret->name, name) != 0)
 		r = error_set(err, EBADMSG,
 			      "its record %s is the record of '%s'", file,
@@ -347,7 +345,7 @@ static int load_list(const struct loading *l, const char *name,
 		r = take_copies(l, &list, err);
 	copies_record_done(&list);
 	if (r < 0)
-		return error_prefix(err, "the list %s: ", file);
+		return error_prefix(err, r, "the list %s: ", file);
 	note(l, "finished making '%s' and those of its instant", name);
 	return file_remove(l->fd, file, err);
 }

@@ -39,7 +39,7 @@ int pool_dir_ranges(struct pool *pool, const char *name, const char *base,
 				   err)
 		 : file_map_data(fd, start, size, visit, context, err);
 	if (r < 0 && err && err->code == -r)
-		(void)error_prefix(err, "extent '%s': ", name);
+		(void)error_prefix(err, r, "extent '%s': ", name);
 	return r;
 }
 

@@ -216,7 +216,7 @@ int extent_direct_end(struct extent *extent, struct error *err)
 						   err)
 			: 0;
 
-	return r < 0 ? error_prefix(err, "the direct runs of extent '%s': ",
+	return r < 0 ? error_prefix(err, r, "the direct runs of extent '%s': ",
 				    extent->record.name)
 		     : 0;
 }

@@ -186,7 +186,7 @@ static int pool_record_change(struct node *node, struct node_pool *entry,
 		return r;
 	r = pool->ops->put_record(pool, &is, err);
 	if (r < 0)
-		return error_prefix(err, "pool '%s': change its record: ",
+		return error_prefix(err, r, "pool '%s': change its record: ",
 				    entry->known.name);
 	pthread_mutex_lock(&node->space);
 	pool->record.capacity = is.capacity;
@@ -353,10 +353,8 @@ int node_add_pool(struct node *node, const struct node_pool_request *request,
 
 	note[0] = '\0';
 
-	if (r < 0) {
-		(void)error_prefix(err, "pool '%.64s': ", request->name);
-		return r;
-	}
+	if (r < 0)
+		return error_prefix(err, r, "pool '%.64s': ", request->name);
 	path = realpath(request->path, NULL);
 	if (!path)
 		return error_set(err, errno, "pool '%s': '%s': %s",

@@ -38,7 +38,7 @@ int node_pool_remember(struct node *node, const struct known_pool *known,
 	r = file_replace(node->state_fd, known_file(file, known->name), data,
 			 length, 0600, err);
 	if (r < 0)
-		(void)error_prefix(err, "remember pool '%s': ", known->name);
+		(void)error_prefix(err, r, "remember pool '%s': ", known->name);
 	return r;
 }
 

@@ -103,7 +103,7 @@ static int raw_extend(struct pool *pool, struct error *err)
 	raw->medium.medium.size = size;
 	r = raw_store_extend(raw->store, size, err);
 	if (r < 0)
-		(void)error_prefix(err, "pool '%s': ", pool->record.name);
+		(void)error_prefix(err, r, "pool '%s': ", pool->record.name);
 	return r;
 }
 

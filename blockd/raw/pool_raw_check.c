@@ -126,7 +126,7 @@ int pool_raw_check(const char *path, bool repair,
 	if (r == 0)
 		check_records(store, &findings);
 	if (r < 0)
-		(void)error_prefix(err, "'%s': ", path);
+		(void)error_prefix(err, r, "'%s': ", path);
 	*ret_clean = r == 0 && !findings.left;
 	raw_store_close(store);
 	return r;

@@ -157,6 +157,6 @@ int pool_raw_format(const char *path, bool force, uint64_t cluster_size,
 	raw_file_medium_init(&file, fd, size);
 	r = raw_store_format(&file.medium, &options, err);
 	if (r < 0)
-		(void)error_prefix(err, "'%s': ", path);
+		(void)error_prefix(err, r, "'%s': ", path);
 	return r;
 }

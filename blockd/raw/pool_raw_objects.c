@@ -103,7 +103,8 @@ int pool_raw_change(struct pool_raw *raw, const struct raw_record *record,
 	if (r == 0)
 		r = raw_store_commit(raw->store, ticket, err);
 	if (r < 0)
-		(void)error_prefix(err, "pool '%s': ", raw->pool.record.name);
+		(void)error_prefix(err, r,
+				   "pool '%s': ", raw->pool.record.name);
 	return r;
 }
 

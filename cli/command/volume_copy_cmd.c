@@ -104,7 +104,7 @@ static int bandwidth_parse(const char *text, uint64_t *ret, struct error *err)
 	r = size_parse(text, ret, err);
 	if (r == 0 && *ret == 0)
 		r = error_set(err, EINVAL, "it is 0; say '" NONE "'");
-	return r < 0 ? error_prefix(err, "--bandwidth: ") : 0;
+	return r < 0 ? error_prefix(err, r, "--bandwidth: ") : 0;
 }
 
 int limits_fill(const struct cli_options *o, struct volume_limits *limits,

@@ -332,7 +332,7 @@ static int parameter_take(const struct csi_entry *e, struct volume_spec *spec,
 		return r == 0 ? parameter_unknown(e->key, err) : r < 0 ? r : 0;
 	}
 	if (r < 0)
-		(void)error_prefix(err, "parameter '%s': ", e->key);
+		(void)error_prefix(err, r, "parameter '%s': ", e->key);
 	return r < 0 ? -EINVAL : 0;
 }
 

@@ -81,10 +81,8 @@ static int read_size(const publish_request *in, struct volume_spec *spec,
 		if (r == 0 && (size == 0 || size > VOLUME_CAPACITY_MAX))
 			r = error_set(err, ERANGE, "no volume is that large");
 	}
-	if (r < 0) {
-		(void)error_prefix(err, "attribute '" INLINE_SIZE "': ");
-		return r;
-	}
+	if (r < 0)
+		return error_prefix(err, r, "attribute '" INLINE_SIZE "': ");
 	range.required_bytes = (int64_t)size;
 	return request_capacity(&range, spec, &spec->capacity, err);
 }

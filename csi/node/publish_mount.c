@@ -77,10 +77,8 @@ static int show_tree(const struct csi *csi, const char *volume,
 	r = target_clear(csi, volume, target, err);
 	if (r == 0)
 		r = bind_mount_target_make(target, err);
-	if (r < 0) {
-		(void)error_prefix(err, "target_path: ");
-		return r;
-	}
+	if (r < 0)
+		return error_prefix(err, r, "target_path: ");
 	return bind_mount_make(source, target, attributes, 0, err);
 }
 
@@ -125,10 +123,8 @@ static int show_device(const struct csi *csi,
 	r = target_clear(csi, record->name, target, err);
 	if (r == 0)
 		r = bind_mount_target_make_file(target, err);
-	if (r < 0) {
-		(void)error_prefix(err, "target_path: ");
-		return r;
-	}
+	if (r < 0)
+		return error_prefix(err, r, "target_path: ");
 	return bind_mount_make(device, target, 0, 0, err);
 }
 
@@ -158,10 +154,8 @@ static int show_guest_with(struct csi *csi, const struct volume_record *record,
 	info.has_group = capability_group(request->volume_capability,
 					  &info.group);
 	r = bind_mount_target_make(request->target_path, err);
-	if (r < 0) {
-		(void)error_prefix(err, "target_path: ");
-		return r;
-	}
+	if (r < 0)
+		return error_prefix(err, r, "target_path: ");
 	return kata_record_write(csi->kata_run_dir, request->target_path, &info,
 				 err);
 }

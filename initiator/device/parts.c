@@ -220,10 +220,8 @@ int parts_load(int dirfd, const char *path, struct parts **ret,
 	r = file_read(dirfd, path, PARTS_FILE_MAX, &text, &length, err);
 	if (r == 0)
 		r = parts_decode(text, length, parts, err);
-	if (r < 0) {
-		(void)error_prefix(err, "%s: ", path);
-		return r;
-	}
+	if (r < 0)
+		return error_prefix(err, r, "%s: ", path);
 	*ret = take_ptr(parts);
 	return 0;
 }

@@ -225,7 +225,7 @@ int record_load(int dirfd, const char *id, struct record *ret,
 		return r;
 	r = record_decode(text, length, ret, err);
 	if (r < 0)
-		return error_prefix(err, "%s: ", name);
+		return error_prefix(err, r, "%s: ", name);
 	if (strcmp(ret->id, id) != 0)
 		return error_set(err, EINVAL, "%s: the record of another id",
 				 name);

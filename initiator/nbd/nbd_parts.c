@@ -496,7 +496,7 @@ static int place_connect(struct nbd_parts *p,
 			ret->has_description ? ret->description : "", err);
 	if (r < 0) {
 		fd_close(*ret_fd);
-		return error_prefix(err, "NBD server %s, export '%s': ",
+		return error_prefix(err, r, "NBD server %s, export '%s': ",
 				    part->address, part->export_name);
 	}
 	/* The size may have been left open. */

@@ -87,7 +87,7 @@ static int admin(const char *const *argv, int fine, struct error *err)
 	int r = process_run(argv, NULL, ADMIN_TIMEOUT_MS, -1, &result, err);
 
 	if (r < 0)
-		return error_prefix(err, "iscsiadm: ");
+		return error_prefix(err, r, "iscsiadm: ");
 	if (result.exit_code && result.exit_code != fine) {
 		find_reason(result.errors, why, sizeof(why));
 		r = error_set(err, admin_error(result.exit_code),
@@ -202,7 +202,8 @@ static int login(struct attachment *a, struct error *err)
 		status = admin(argv, ADMIN_SESSION_EXISTS, err);
 	r->pid = 0;
 	if (status < 0)
-		return error_prefix(err, "log in to %s at %s: ", r->export_name,
+		return error_prefix(err, status,
+				    "log in to %s at %s: ", r->export_name,
 				    r->address);
 	return 0;
 }

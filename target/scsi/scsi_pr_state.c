@@ -128,7 +128,7 @@ int scsi_pr_load(struct scsi_unit *unit, struct error *err)
 	if (r == 0)
 		r = scsi_pr_decode(&unit->pr, data, length, err);
 	if (r < 0)
-		return error_prefix(err, "'%s': ", unit->state_path);
+		return error_prefix(err, r, "'%s': ", unit->state_path);
 	unit->pr.survives = unit->pr.saved = true;
 	return 0;
 }

@@ -62,7 +62,7 @@ static int set_min_free(struct union_options *options, const char *value,
 {
 	int r = size_parse(value, &options->min_free, err);
 
-	return r < 0 ? error_prefix(err, "option 'minfreespace': ") : 0;
+	return r < 0 ? error_prefix(err, r, "option 'minfreespace': ") : 0;
 }
 
 static int set_fsname(struct union_options *options, const char *value,

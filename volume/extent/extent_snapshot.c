@@ -61,7 +61,7 @@ static void parts_undo(struct cut *cut, struct error *err)
 		return;
 	for (size_t i = 0; i < cut->n_parts; i++)
 		if (cut->parts[i]->r < 0)
-			(void)error_prefix(err,
+			(void)error_prefix(err, cut->parts[i]->r,
 					   "snapshots may be left on node "
 					   "'%s' (extent list): ",
 					   cut->parts[i]->node);

@@ -243,7 +243,7 @@ static int read_mount_point(struct attach *at, struct error *err)
 				 at->op.name);
 	if (path)
 		r = mounts_canonical(path, at->mount_point, err);
-	return r < 0 ? error_prefix(err, "mount point: ") : 0;
+	return r < 0 ? error_prefix(err, r, "mount point: ") : 0;
 }
 
 static int attach_check(struct operation *op, struct error *err)
@@ -278,7 +278,8 @@ int volume_attach(struct volume_context *ctx,
 	r = flow_run(&attach_flow, &at.op, err);
 	operation_end(&at.op);
 	if (r < 0)
-		(void)error_prefix(err, "attach volume '%s': ", request->name);
+		(void)error_prefix(err, r,
+				   "attach volume '%s': ", request->name);
 	return r;
 }
 

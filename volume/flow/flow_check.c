@@ -302,5 +302,5 @@ int volume_check(struct volume_context *ctx, const char *name, bool repair,
 	if (r == 0)
 		*ret = take_ptr(c.found);
 	volume_found_free(c.found);
-	return r < 0 ? error_prefix(err, "check volume '%s': ", name) : 0;
+	return r < 0 ? error_prefix(err, r, "check volume '%s': ", name) : 0;
 }

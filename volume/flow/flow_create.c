@@ -133,15 +133,16 @@ static int undo_extents(struct operation *op, struct error *err)
 }
 
 /* Say in the record that it is not finished. */
-static void create_keep(struct operation *op, struct error *err)
+static int create_keep(struct operation *op, int r, struct error *err)
 {
 	(void)volume_record_condition(op->record, "Created", false,
 				      "Unfinished", error_text(err));
 	(void)operation_save(op, NULL); /* the plan in the record suffices */
-	(void)error_prefix(err,
-			   "volume '%s' is not finished (repeat the command to "
-			   "finish it, `trib volume delete %s` to undo it): ",
-			   op->name, op->name);
+	return error_prefix(
+		err, r,
+		"volume '%s' is not finished (repeat the command to "
+		"finish it, `trib volume delete %s` to undo it): ",
+		op->name, op->name);
 }
 
 /* Nothing was begun before the record was written. */

@@ -71,15 +71,16 @@ static int delete_record(struct operation *op, struct error *err)
 	return r;
 }
 
-static void delete_keep(struct operation *op, struct error *err)
+static int delete_keep(struct operation *op, int r, struct error *err)
 {
 	(void)volume_record_condition(op->record, "Deleted", false,
 				      "Unfinished", error_text(err));
 	(void)operation_save(op, NULL); /* a repeat finds out again */
-	(void)error_prefix(err,
-			   "volume '%s' is not yet deleted (repeat the command "
-			   "to finish): ",
-			   op->name);
+	return error_prefix(
+		err, r,
+		"volume '%s' is not yet deleted (repeat the command "
+		"to finish): ",
+		op->name);
 }
 
 static const struct flow_phase delete_phases[] = {

@@ -107,7 +107,8 @@ int volume_detach(struct volume_context *ctx,
 		r = local_check_elsewhere(&op, a->mount_point, err);
 	if (r < 0) {
 		operation_end(&op);
-		return error_prefix(err, "detach volume '%s': ", request->name);
+		return error_prefix(err, r,
+				    "detach volume '%s': ", request->name);
 	}
 	if (a && a->state != ATTACHMENT_PUBLISHED) {
 		r = detach_attached(&op, a, request->force, err);
@@ -121,7 +122,8 @@ int volume_detach(struct volume_context *ctx,
 	}
 	operation_end(&op);
 	if (r < 0)
-		(void)error_prefix(err, "detach volume '%s': ", request->name);
+		(void)error_prefix(err, r,
+				   "detach volume '%s': ", request->name);
 	return r;
 }
 

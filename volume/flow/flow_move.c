@@ -236,11 +236,12 @@ static int move_undo(struct operation *op, int r, struct error *err)
 		       : move_take_back(op, move_split(op), err);
 }
 
-static void move_keep(struct operation *op, struct error *err)
+static int move_keep(struct operation *op, int r, struct error *err)
 {
 	(void)operation_save(op, NULL); /* a repeat finds out how far it is */
-	(void)error_prefix(err, "it is not moved yet (repeat the command to go "
-				"on, or take it back with --cancel): ");
+	return error_prefix(err, r,
+			    "it is not moved yet (repeat the command to go "
+			    "on, or take it back with --cancel): ");
 }
 
 static const struct flow_phase move_phases[] = {
@@ -270,7 +271,7 @@ int volume_move(struct volume_context *ctx,
 	if (r == 0 && ret_split)
 		*ret_split = *move_split(&move.op);
 	operation_end(&move.op);
-	return r < 0 ? error_prefix(err, "move volume '%s': ", move.op.name)
+	return r < 0 ? error_prefix(err, r, "move volume '%s': ", move.op.name)
 		     : 0;
 }
 
@@ -323,5 +324,5 @@ int volume_move_cancel(struct volume_context *ctx, const char *name,
 		return r;
 	r = cancel_run(&op, err);
 	operation_end(&op);
-	return r < 0 ? error_prefix(err, "move volume '%s': ", op.name) : 0;
+	return r < 0 ? error_prefix(err, r, "move volume '%s': ", op.name) : 0;
 }

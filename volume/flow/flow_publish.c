@@ -176,7 +176,7 @@ int volume_publish(struct volume_context *ctx,
 	r = publish_run(&op, request, ret_no_node, err);
 	operation_end(&op);
 	if (r < 0)
-		(void)error_prefix(err, "publish volume '%s': ", op.name);
+		(void)error_prefix(err, r, "publish volume '%s': ", op.name);
 	return r;
 }
 
@@ -296,6 +296,6 @@ int volume_unpublish(struct volume_context *ctx, const char *name,
 		r = unpublish_run(&op, node, err);
 	operation_end(&op);
 	if (r < 0)
-		(void)error_prefix(err, "unpublish volume '%s': ", op.name);
+		(void)error_prefix(err, r, "unpublish volume '%s': ", op.name);
 	return r;
 }

@@ -327,6 +327,6 @@ int volume_recover(struct volume_context *ctx, const char *id,
 	inventory_free(rc->inventory, rc->n_nodes);
 	free(rc);
 	if (r < 0)
-		(void)error_prefix(err, "recover volume '%s': ", name);
+		(void)error_prefix(err, r, "recover volume '%s': ", name);
 	return r;
 }

@@ -27,7 +27,7 @@ static int resize_keep(struct operation *op, int r, struct error *err)
 	char size[SIZE_TEXT_MAX];
 
 	(void)error_prefix(
-		err,
+		err, r,
 		"it is not finished (repeat `trib volume resize %s --size "
 		"%llu`, which is %s, to finish it): ",
 		op->name, (unsigned long long)volume_record_target(op->record),
@@ -44,13 +44,13 @@ static int resize_give_up(struct operation *op, int r, uint64_t before,
 	int e = resize_settle(op, &why);
 
 	if (e < 0 && error_is_open(e)) {
-		(void)error_prefix(err,
+		(void)error_prefix(err, r,
 				   "%s; and before that: ", error_text(&why));
 		return resize_keep(op, e, err);
 	}
 	if (op->record->spec.capacity > before)
 		(void)error_prefix(
-			err, "it has grown to %s, no further: ",
+			err, r, "it has grown to %s, no further: ",
 			size_format(size, op->record->spec.capacity));
 	return r;
 }
@@ -181,6 +181,6 @@ int volume_resize(struct volume_context *ctx, const char *name,
 		*ret = take_ptr(op.record);
 	operation_end(&op);
 	if (r < 0)
-		(void)error_prefix(err, "resize volume '%s': ", op.name);
+		(void)error_prefix(err, r, "resize volume '%s': ", op.name);
 	return r;
 }

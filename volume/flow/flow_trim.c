@@ -131,7 +131,7 @@ int volume_trim(struct volume_context *ctx, const char *name, uint64_t *ret,
 	volume_record_free(record);
 	if (ret)
 		*ret = bytes;
-	return r < 0 ? error_prefix(err, "trim volume '%s': ", name) : 0;
+	return r < 0 ? error_prefix(err, r, "trim volume '%s': ", name) : 0;
 }
 
 int volume_trim_here(struct volume_context *ctx, volume_trimmed told,

@@ -53,15 +53,15 @@ struct limit {
  * Say in the record that the limits are not all in force. A repeat brings them
  * there.
  */
-static void limit_keep(struct operation *op, struct error *err)
+static int limit_keep(struct operation *op, int r, struct error *err)
 {
 	(void)volume_record_condition(op->record, CONDITION, false,
 				      "Unfinished", error_text(err));
 	(void)operation_save(op, NULL); /* the limits in it suffice */
-	(void)error_prefix(err,
-			   "the limits of volume '%s' are not all in force "
-			   "(repeat the command to finish): ",
-			   op->name);
+	return error_prefix(err, r,
+			    "the limits of volume '%s' are not all in force "
+			    "(repeat the command to finish): ",
+			    op->name);
 }
 
 static int limit_undo(struct operation *op, int failed, struct error *err)

@@ -73,7 +73,7 @@ int move_drop_left(struct operation *op, struct volume_split *split,
 		split->move = (struct split_move){0};
 		r = operation_save(op, err);
 	}
-	return r < 0 ? error_prefix(err,
+	return r < 0 ? error_prefix(err, r,
 				    "an extent that it has left on node '%s' "
 				    "is not deleted yet (repeat the command): ",
 				    split->move.node)

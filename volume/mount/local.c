@@ -392,7 +392,7 @@ static int device_remove(const struct operation *op, const char *dir,
 		r = initiator_detach(dir, id, err);
 	if (r == -EBUSY && stale_mounts_find(op->name, 0, user))
 		(void)error_prefix(
-			err, "%s has a copy of the volume's mount: ", user);
+			err, r, "%s has a copy of the volume's mount: ", user);
 	return r;
 }
 

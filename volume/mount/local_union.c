@@ -82,7 +82,7 @@ int local_union_follow(struct operation *op, const char *mount_point,
 	for (size_t i = has; r == 0 && i < made; i++)
 		r = union_add_branch(op, &op->record->splits[i], control, err);
 	if (r == -EOPNOTSUPP)
-		(void)error_prefix(err,
+		(void)error_prefix(err, r,
 				   "%zu new extents are there, formatted and "
 				   "mounted, and join the volume at its next "
 				   "mount: ",

@@ -83,7 +83,7 @@ int split_job_format(struct split_job *w, struct error *err)
 	r = branch_fs_make(w->device.device, spec->fs_type, w->split->fs_uuid,
 			   first, w->op->ctx->cancel_fd, err);
 	if (r == -EUCLEAN)
-		(void)error_prefix(err, "extent '%s' on node '%s': ",
+		(void)error_prefix(err, r, "extent '%s' on node '%s': ",
 				   w->split->extent, w->split->node);
 	return r;
 }

@@ -43,7 +43,7 @@ int node_client_new(const struct node_record *node, int timeout_ms,
 		node->tls_server_name[0] ? node->tls_server_name : NULL,
 		&client->rpc, err);
 	if (r < 0) {
-		(void)error_prefix(err, "node '%s': ", node->name);
+		(void)error_prefix(err, r, "node '%s': ", node->name);
 		free(client);
 		return r;
 	}
@@ -92,7 +92,7 @@ int node_client_call_for(struct node_client *client, int timeout_ms,
 
 	client_set_silent(client, r != -ETIMEDOUT && r != -EHOSTUNREACH);
 	if (r < 0)
-		(void)error_prefix(err, "node '%s': ", client->node);
+		(void)error_prefix(err, r, "node '%s': ", client->node);
 	return r;
 }
 

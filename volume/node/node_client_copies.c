@@ -258,10 +258,8 @@ int node_client_list_ranges(struct node_client *client,
 		return node_answer_bad(client, "list of ranges", err);
 	if (l.result)
 		return l.result;
-	if (r < 0) {
-		(void)error_prefix(err, "node '%s': ", client->node);
-		return r;
-	}
+	if (r < 0)
+		return error_prefix(err, r, "node '%s': ", client->node);
 	if (ret_size)
 		*ret_size = l.size;
 	return 0;

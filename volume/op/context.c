@@ -169,7 +169,7 @@ int context_node_load(struct volume_context *ctx, const char *name,
 		memcpy(ret->resource_version, object.version,
 		       sizeof(object.version));
 	else
-		(void)error_prefix(err, "record of node '%s': ", name);
+		(void)error_prefix(err, r, "record of node '%s': ", name);
 	store_object_done(&object);
 	return r;
 }
@@ -370,7 +370,7 @@ static int record_load(struct volume_context *ctx, const char *name,
 		memcpy((*ret)->resource_version, object.version,
 		       sizeof(object.version));
 	else
-		(void)error_prefix(err, "record of volume '%s': ", name);
+		(void)error_prefix(err, r, "record of volume '%s': ", name);
 	store_object_done(&object);
 	return r;
 }

@@ -17,9 +17,10 @@ static int flow_run_phases(const struct flow *flow, struct operation *op,
 }
 
 /* Put @why, of undoing, behind @err, the cause. */
-static void flow_undo_failed(struct error *err, struct error *why)
+static void flow_undo_failed(int r, struct error *err, struct error *why)
 {
-	(void)error_prefix(why, "%s; and to undo it failed: ", error_text(err));
+	(void)error_prefix(why, r,
+			   "%s; and to undo it failed: ", error_text(err));
 	if (err) {
 		why->code = err->code;
 		*err = *why;
@@ -29,9 +30,7 @@ static void flow_undo_failed(struct error *err, struct error *why)
 static int flow_keep(const struct flow *flow, struct operation *op, int r,
 		     struct error *err)
 {
-	if (flow->keep)
-		flow->keep(op, err);
-	return r;
+	return flow->keep ? flow->keep(op, r, err) : r;
 }
 
 static int flow_undo(const struct flow *flow, struct operation *op, int r,
@@ -47,7 +46,7 @@ static int flow_undo(const struct flow *flow, struct operation *op, int r,
 		return r;
 	if (e > 0)
 		return flow_keep(flow, op, r, err);
-	flow_undo_failed(err, &why);
+	flow_undo_failed(r, err, &why);
 	return flow_keep(flow, op, flow->keep ? -EHOSTUNREACH : r, err);
 }
 

@@ -39,9 +39,10 @@ struct flow {
 	int (*undo)(struct operation *op, int r, struct error *err);
 	/*
 	 * Optional without FLOW_KEEP. Save in the record that it is unfinished
-	 * for the reason in @err, and prefix @err with how to finish it.
+	 * for the reason @r and @err, and prefix @err with how to finish
+	 * it. Returns @r.
 	 */
-	void (*keep)(struct operation *op, struct error *err);
+	int (*keep)(struct operation *op, int r, struct error *err);
 };
 
 /*

@@ -63,11 +63,11 @@ static int undo(struct operation *op, int r, struct error *err)
 	return w->undone < 0 ? error_set(err, -w->undone, "why") : w->undone;
 }
 
-static void keep(struct operation *op, struct error *err)
+static int keep(struct operation *op, int r, struct error *err)
 {
 	assert_false(op->undoing);
 	(void)work_add(op, "k");
-	(void)error_prefix(err, "repeat: ");
+	return error_prefix(err, r, "repeat: ");
 }
 
 static void check_text(struct work *w, enum flow_failure failure, int r,

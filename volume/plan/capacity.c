@@ -93,7 +93,7 @@ size_t capacity_name_silent(const struct capacity *capacity, struct error *err)
 			first = capacity->states[i].record.name;
 	}
 	if (silent > 0)
-		(void)error_prefix(err,
+		(void)error_prefix(err, -ENOSPC,
 				   "%zu of %zu nodes did not answer (first "
 				   "'%s'); of the others: ",
 				   silent, capacity->n_states, first);

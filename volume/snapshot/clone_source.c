@@ -264,19 +264,17 @@ static int place_refused(const struct plan *plan,
 
 	(void)pool_of_source(plan, split, &pool, NULL);
 	if (!is_allowed(&plan->op->record->spec, pool))
-		(void)error_prefix(err,
-				   "split %u of the source is in pool '%s' of "
-				   "node '%s', where the placement allows "
-				   "none; and a copy of it elsewhere: ",
-				   split->index, split->pool, split->node);
-	else
-		(void)error_prefix(err,
-				   "split %u of the source is in pool '%s' of "
-				   "node '%s', which has room for %s; and a "
-				   "copy of it elsewhere: ",
-				   split->index, split->pool, split->node,
-				   size_format(text, pool->available));
-	return -ENOSPC;
+		return error_prefix(err, -ENOSPC,
+				    "split %u of the source is in pool '%s' of "
+				    "node '%s', where the placement allows "
+				    "none; and a copy of it elsewhere: ",
+				    split->index, split->pool, split->node);
+	return error_prefix(err, -ENOSPC,
+			    "split %u of the source is in pool '%s' of "
+			    "node '%s', which has room for %s; and a "
+			    "copy of it elsewhere: ",
+			    split->index, split->pool, split->node,
+			    size_format(text, pool->available));
 }
 
 /* Place a split by itself in another pool, as the planner places a volume. */

@@ -313,18 +313,18 @@ static int group_undo(struct operation *steps, int failed, struct error *err)
 	return r < 0 ? r : group_op_remove(&w->g, err);
 }
 
-static void group_keep(struct operation *steps, struct error *err)
+static int group_keep(struct operation *steps, int r, struct error *err)
 {
 	struct group_op *g = &work_of(steps)->g;
 
 	(void)group_record_condition(g->record, "Cut", false, "Unfinished",
 				     error_text(err));
 	(void)group_op_save(g, NULL); /* that it is planned suffices */
-	(void)error_prefix(err,
-			   "group snapshot '%s' is not made (repeat the "
-			   "command to try again, `trib snapshot group delete "
-			   "%s` to forget it): ",
-			   g->name, g->name);
+	return error_prefix(err, r,
+			    "group snapshot '%s' is not made (repeat the "
+			    "command to try again, `trib snapshot group delete "
+			    "%s` to forget it): ",
+			    g->name, g->name);
 }
 
 static const struct flow_phase group_phases[] = {

@@ -221,13 +221,13 @@ static int revert_finish(struct operation *op, struct error *err)
 	return r;
 }
 
-static void revert_keep(struct operation *op, struct error *err)
+static int revert_keep(struct operation *op, int r, struct error *err)
 {
 	(void)operation_save(op, NULL); /* a repeat does it again */
-	(void)error_prefix(err,
-			   "volume '%s' is not yet reverted (repeat the "
-			   "command to finish): ",
-			   op->name);
+	return error_prefix(err, r,
+			    "volume '%s' is not yet reverted (repeat the "
+			    "command to finish): ",
+			    op->name);
 }
 
 static const struct flow_phase revert_phases[] = {

@@ -101,18 +101,18 @@ static int snapshot_undo(struct operation *op, int failed, struct error *err)
 		       : snapshot_op_remove(make->s, err);
 }
 
-static void snapshot_keep(struct operation *op, struct error *err)
+static int snapshot_keep(struct operation *op, int r, struct error *err)
 {
 	struct snapshot_op *s = make_of(op)->s;
 
 	(void)snapshot_record_condition(s->record, "Cut", false, "Unfinished",
 					error_text(err));
 	(void)snapshot_op_save(s, NULL); /* that it is planned suffices */
-	(void)error_prefix(err,
-			   "snapshot '%s' is not made (repeat the command to "
-			   "try again, `trib snapshot delete %s` to forget "
-			   "it): ",
-			   s->name, s->name);
+	return error_prefix(err, r,
+			    "snapshot '%s' is not made (repeat the command to "
+			    "try again, `trib snapshot delete %s` to forget "
+			    "it): ",
+			    s->name, s->name);
 }
 
 static const struct flow_phase make_phases[] = {
@@ -313,7 +313,7 @@ int snapshot_delete(struct snapshot_op *s, struct operation *op,
 		(void)snapshot_record_condition(s->record, "Deleted", false,
 						"Unfinished", error_text(err));
 		(void)snapshot_op_save(s, NULL); /* a repeat finds out again */
-		(void)error_prefix(err,
+		(void)error_prefix(err, r,
 				   "snapshot '%s' is not yet deleted (repeat "
 				   "the command to finish): ",
 				   s->name);

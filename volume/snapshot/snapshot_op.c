@@ -53,7 +53,7 @@ int volume_snapshot_get(struct volume_context *ctx, const char *name,
 		memcpy((*ret)->resource_version, object.version,
 		       sizeof(object.version));
 	else
-		(void)error_prefix(err, "record of snapshot '%s': ", name);
+		(void)error_prefix(err, r, "record of snapshot '%s': ", name);
 	store_object_done(&object);
 	return r;
 }
@@ -129,7 +129,7 @@ int volume_group_get(struct volume_context *ctx, const char *name,
 		memcpy((*ret)->resource_version, object.version,
 		       sizeof(object.version));
 	else
-		(void)error_prefix(err,
+		(void)error_prefix(err, r,
 				   "record of group snapshot '%s': ", name);
 	store_object_done(&object);
 	return r;

@@ -191,11 +191,9 @@ static int apply_batch(struct raw_store *store, size_t length,
 			       raw_salt(store->super.pool_id),
 			       store_replay_record, &replay);
 
-	if (r < 0) {
-		(void)error_prefix(err, "batch %" PRIu64 " of the log: ",
-				   store->log_sequence);
-		return r;
-	}
+	if (r < 0)
+		return error_prefix(err, r, "batch %" PRIu64 " of the log: ",
+				    store->log_sequence);
 	store_log_advance(store, length, &replay.touched);
 	report->batches++;
 	return 0;

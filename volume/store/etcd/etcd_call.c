@@ -38,10 +38,11 @@ static struct json_object *login_body(struct etcd_api *api, struct error *err)
 	struct json_object *body;
 	char *password = NULL;
 	size_t length;
+	int r = file_read(AT_FDCWD, api->config.password_path,
+			  ETCD_PASSWORD_MAX, &password, &length, err);
 
-	if (file_read(AT_FDCWD, api->config.password_path, ETCD_PASSWORD_MAX,
-		      &password, &length, err) < 0) {
-		(void)error_prefix(err, "password-file: ");
+	if (r < 0) {
+		(void)error_prefix(err, r, "password-file: ");
 		return NULL;
 	}
 	password[strcspn(password, "\r\n")] = '\0';

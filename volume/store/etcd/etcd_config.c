@@ -151,7 +151,7 @@ int etcd_config_parse(const char *location, struct etcd_config *ret,
 		r = config_check(&config, err);
 	if (r < 0) {
 		etcd_config_done(&config);
-		return error_prefix(err, "store 'etcd:': ");
+		return error_prefix(err, r, "store 'etcd:': ");
 	}
 	*ret = config;
 	return 0;

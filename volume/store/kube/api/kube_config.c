@@ -122,7 +122,7 @@ int kube_config_load_pod(const char *directory, struct kube_config *ret,
 	if (r == 0)
 		r = read_namespace(directory, &config, err);
 	if (r < 0)
-		return error_prefix(err, "the pod's service account: ");
+		return error_prefix(err, r, "the pod's service account: ");
 	*ret = config;
 	return 0;
 }
@@ -296,7 +296,7 @@ int kube_config_load_file(const char *path, const char *context,
 	int r = file_read(AT_FDCWD, path, KUBE_FILE_MAX, &text, &length, err);
 
 	if (r < 0)
-		return error_prefix(err, "kubeconfig: ");
+		return error_prefix(err, r, "kubeconfig: ");
 	r = kube_yaml_parse(text, length, &root, err);
 	if (r == 0) {
 		scan_kubeconfig(&scan, root, path, context, &config);
@@ -305,7 +305,7 @@ int kube_config_load_file(const char *path, const char *context,
 	json_object_put(root);
 	if (r < 0) {
 		kube_config_done(&config);
-		return error_prefix(err, "kubeconfig '%s': ", path);
+		return error_prefix(err, r, "kubeconfig '%s': ", path);
 	}
 	*ret = config;
 	return 0;
@@ -376,7 +376,7 @@ int kube_config_token(const struct kube_config *config, char **ret,
 		r = file_read(AT_FDCWD, config->token_path, KUBE_TOKEN_MAX,
 			      &text, &length, err);
 		if (r < 0)
-			return error_prefix(err, "the token: ");
+			return error_prefix(err, r, "the token: ");
 		text[strcspn(text, "\r\n")] = '\0';
 	} else if (config->token) {
 		text = strdup(config->token);
