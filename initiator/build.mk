@@ -11,8 +11,8 @@ $(eval $(call library,initiator,\
 
 $(eval $(call program,trib-nbd,\
   initiator/nbd/nbd_connector.c initiator/nbd/nbd_fuse.c initiator/nbd/nbd_fuse_buffers.c \
-  initiator/nbd/nbd_fuse_main.c initiator/nbd/nbd_link.c initiator/nbd/nbd_parts.c initiator/nbd/nbd_survive.c \
-  initiator/nbd/nbd_ublk.c,nbdparts base,fuse3))
+  initiator/nbd/nbd_durable.c initiator/nbd/nbd_fuse_main.c initiator/nbd/nbd_link.c \
+  initiator/nbd/nbd_parts.c initiator/nbd/nbd_survive.c initiator/nbd/nbd_ublk.c,nbdparts base,fuse3))
 
 $(eval $(call test_helper,initiator/initiator_call_main,initiator base,))
 $(eval $(call unit_test,initiator/iscsi/iscsi_record_test,initiator base))
@@ -28,6 +28,6 @@ $(eval $(call fuzzer,initiator/device/record_fuzz,\
   base/log.c))
 SYSTEM_TESTS += tests/system/initiator.sh tests/system/initiator_nbd_kernel.sh tests/system/initiator_ublk.sh
 $(eval $(call unit_test,initiator/nbd/nbd_link_test,nbdparts base,\
-  initiator/nbd/nbd_connector.c initiator/nbd/nbd_link.c))
+  initiator/nbd/nbd_connector.c initiator/nbd/nbd_durable.c initiator/nbd/nbd_link.c))
 $(eval $(call unit_test,initiator/nbd/nbd_survive_test,nbdparts base,\
-  initiator/nbd/nbd_connector.c initiator/nbd/nbd_link.c initiator/nbd/nbd_parts.c initiator/nbd/nbd_survive.c))
+  initiator/nbd/nbd_connector.c initiator/nbd/nbd_durable.c initiator/nbd/nbd_link.c initiator/nbd/nbd_parts.c initiator/nbd/nbd_survive.c))

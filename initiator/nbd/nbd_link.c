@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "initiator/nbd/nbd_connector.h"
+#include "initiator/nbd/nbd_durable.h"
 
 #define BACKOFF_MIN_MS 50
 #define BACKOFF_MAX_MS 1000
@@ -44,12 +45,7 @@ struct nbd_link {
 	unsigned n_unused;
 	uint64_t next_serial;
 
-	/*
-	 * Writes acknowledged, and how many of them a flush has covered. The
-	 * rest is in the server's memory only.
-	 */
-	uint64_t acknowledged;
-	uint64_t flushed;
+	struct nbd_durable durable;
 
 	uint8_t *received;
 	uint32_t received_size; /* bytes */
@@ -93,6 +89,19 @@ static void link_finish(struct nbd_link *link, struct nbd_link_request *r,
 	r->done(r, error, data);
 }
 
+/*
+ * 0 or the error of a request that goes to no server. A flush with nothing to
+ * make durable needs none.
+ */
+static int unserved(const struct nbd_link *link,
+		    const struct nbd_link_request *r)
+{
+	bool done = r->type == NBD_CMD_FLUSH &&
+		    nbd_durable_has(&link->durable, r->mark);
+
+	return done ? 0 : -EIO;
+}
+
 static void fail_all(struct nbd_link *link)
 {
 	struct request_list failed = TAILQ_HEAD_INITIALIZER(failed);
@@ -102,7 +111,7 @@ static void fail_all(struct nbd_link *link)
 	TAILQ_CONCAT(&failed, &link->waiting, entry);
 	while ((r = TAILQ_FIRST(&failed))) {
 		TAILQ_REMOVE(&failed, r, entry);
-		link_finish(link, r, -EIO, NULL);
+		link_finish(link, r, unserved(link, r), NULL);
 	}
 }
 
@@ -129,12 +138,13 @@ void nbd_link_submit(struct nbd_link *link, struct nbd_link_request *r)
 	place = link->unused[--link->n_unused];
 	link->table[place] = r;
 	r->cookie = link->next_serial++ * NBD_LINK_REQUESTS + place;
-	r->mark = link->acknowledged;
+	r->mark = link->durable.acknowledged;
 	r->sent = 0;
 	nbd_request_encode(&r->wire, r->type, r->flags, r->cookie, r->offset,
 			   r->length);
-	if (link->state == FAILED || link->state == TIMED_OUT) {
-		link_finish(link, r, -EIO, NULL);
+	if (link->state == FAILED || link->state == TIMED_OUT ||
+	    (link->state == DOWN && unserved(link, r) == 0)) {
+		link_finish(link, r, unserved(link, r), NULL);
 		return;
 	}
 	if (link->state == DOWN && link->dead_at_ms == NEVER)
@@ -214,9 +224,9 @@ static void time_out(struct nbd_link *link)
 
 /* ---- the connection comes back ---- */
 
-bool nbd_link_is_dirty(const struct nbd_link *link)
+bool nbd_link_is_durable(const struct nbd_link *link)
 {
-	return link->acknowledged != link->flushed;
+	return nbd_durable_has(&link->durable, link->durable.acknowledged);
 }
 
 /*
@@ -244,7 +254,8 @@ static void reconnected(struct nbd_link *link,
 		return;
 	}
 	if (nbd_export_may_resume(&link->first, &result->export,
-				  nbd_link_is_dirty(link), err) < 0) {
+				  nbd_durable_is_dirty(&link->durable),
+				  err) < 0) {
 		nbd_socket_reset(fd);
 		fail_for_good(link);
 		return;
@@ -288,7 +299,8 @@ static int take_grown(struct nbd_link *link,
 
 	if (!r)
 		r = nbd_export_may_resume(&link->first, &result->export,
-					  nbd_link_is_dirty(link), &err);
+					  nbd_durable_is_dirty(&link->durable),
+					  &err);
 	if (!r && link->state != UP)
 		r = -EAGAIN; /* lost meanwhile: ask again */
 	if (!r)
@@ -441,17 +453,6 @@ static void proven(struct nbd_link *link)
 	link->backoff_ms = BACKOFF_MIN_MS;
 }
 
-static void count(struct nbd_link *link, const struct nbd_link_request *r)
-{
-	bool writes = r->type == NBD_CMD_WRITE ||
-		      r->type == NBD_CMD_WRITE_ZEROES;
-
-	if (writes && !(r->flags & NBD_CMD_FLAG_FUA))
-		link->acknowledged++;
-	if (r->type == NBD_CMD_FLUSH && r->mark > link->flushed)
-		link->flushed = r->mark;
-}
-
 /*
  * Take one reply from the front of the received bytes. Returns its bytes, 0
  * (more is needed) or a negative errno: drop.
@@ -481,7 +482,7 @@ static int64_t take_reply(struct nbd_link *link, const uint8_t *at,
 	}
 	proven(link);
 	if (!reply.error)
-		count(link, r);
+		nbd_durable_count(&link->durable, r->type, r->flags, r->mark);
 	TAILQ_REMOVE(&link->sent, r, entry);
 	link_finish(link, r, reply.error, at + sizeof(wire));
 	return size;

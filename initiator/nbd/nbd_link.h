@@ -16,6 +16,9 @@
  * the failures were reported, the link works again if the server comes back as
  * the same incarnation.
  *
+ * A flush without a server succeeds if all acknowledged writes are known to be
+ * durable. Else it fails like any request.
+ *
  * All calls on one thread, which waits with poll(). Nothing here blocks, and
  * after nbd_link_new() no request allocates.
  */
@@ -96,8 +99,11 @@ int nbd_link_prepare(struct nbd_link *link, struct pollfd *fds);
 /* Receive, reconnect and time out, after poll(). */
 void nbd_link_run(struct nbd_link *link, const struct pollfd *fds);
 
-/* Tell whether acknowledged writes were not flushed yet. */
-bool nbd_link_is_dirty(const struct nbd_link *link);
+/*
+ * Tell whether all acknowledged writes are known to be durable: a flush has
+ * succeeded, and covers them all.
+ */
+bool nbd_link_is_durable(const struct nbd_link *link);
 
 /*
  * Ask the server anew how large the export is. The link goes on with the

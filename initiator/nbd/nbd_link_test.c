@@ -390,6 +390,56 @@ static void goes_on_without_incarnation_only_when_all_is_flushed(void **state)
 	assert_int_equal(t->server.requests[NBD_CMD_FLUSH], 1);
 }
 
+/* The server is lost for good, with @type under way. Its error. */
+static int ask_while_it_is_lost(struct test *t, uint16_t type)
+{
+	t->server.behaviour = DROP_REQUESTS;
+	begin(t, type, NULL);
+	while (state_is(t, NBD_LINK_CONNECTED))
+		turn(t, 100);
+	t->server.behaviour = REFUSE;
+	return finish(t);
+}
+
+/* The device's other parts are flushed, and nothing is claimed of this one. */
+static void flushes_without_a_server_only_what_is_durable(void **state)
+{
+	struct test *t = *state;
+
+	start(t, "incarnation=a", 20000);
+	assert_int_equal(ask(t, NBD_CMD_WRITE, pattern), 0);
+	assert_false(nbd_link_is_durable(t->link));
+	assert_int_equal(ask(t, NBD_CMD_FLUSH, NULL), 0);
+	assert_true(nbd_link_is_durable(t->link));
+	assert_int_equal(ask_while_it_is_lost(t, NBD_CMD_FLUSH), 0);
+	assert_int_equal(ask(t, NBD_CMD_FLUSH, NULL), 0);
+	assert_int_equal(ask(t, NBD_CMD_READ, NULL), -EIO);
+	assert_int_equal(ask(t, NBD_CMD_FLUSH, NULL), 0);
+}
+
+static void fails_a_flush_of_what_may_be_lost(void **state)
+{
+	struct test *t = *state;
+
+	start(t, "incarnation=a", 20000);
+	assert_int_equal(ask(t, NBD_CMD_FLUSH, NULL), 0);
+	assert_int_equal(ask(t, NBD_CMD_WRITE, pattern), 0);
+	assert_false(nbd_link_is_durable(t->link));
+	assert_int_equal(ask_while_it_is_lost(t, NBD_CMD_FLUSH), -EIO);
+	assert_int_equal(ask(t, NBD_CMD_FLUSH, NULL), -EIO);
+}
+
+/* The process before may have written. */
+static void fails_a_first_flush_without_a_server(void **state)
+{
+	struct test *t = *state;
+
+	start(t, "incarnation=a", 20000);
+	assert_false(nbd_link_is_durable(t->link));
+	assert_int_equal(ask_while_it_is_lost(t, NBD_CMD_FLUSH), -EIO);
+	assert_int_equal(ask(t, NBD_CMD_FLUSH, NULL), -EIO);
+}
+
 static void fails_after_the_dead_time_and_works_again_later(void **state)
 {
 	struct test *t = *state;
@@ -433,6 +483,9 @@ int main(void)
 		TEST(does_not_go_on_with_another_incarnation),
 		TEST(ends_for_good_when_it_is_refused),
 		TEST(goes_on_without_incarnation_only_when_all_is_flushed),
+		TEST(flushes_without_a_server_only_what_is_durable),
+		TEST(fails_a_flush_of_what_may_be_lost),
+		TEST(fails_a_first_flush_without_a_server),
 		TEST(fails_after_the_dead_time_and_works_again_later),
 		TEST(drops_a_server_that_breaks_the_protocol),
 	};

@@ -119,7 +119,7 @@ static bool issue_flush(struct nbd_parts *p, struct nbd_parts_request *request)
 
 	/* Of one export, its server decides what there is to flush. */
 	while (part < p->list->n && p->list->n > 1 &&
-	       !nbd_link_is_dirty(p->places[part]->link))
+	       nbd_link_is_durable(p->places[part]->link))
 		part++;
 	if (part >= p->list->n)
 		return false;

@@ -4,8 +4,8 @@
  * each by its own link. A request goes in pieces to the parts that it touches.
  *
  * A part whose server is lost, or that is refused, costs the requests that
- * touch it, as nbd_link.h has it. A flush asks the parts that have unflushed
- * writes, so a lost part without any fails none.
+ * touch it, as nbd_link.h has it. A flush asks the parts that may have
+ * unflushed writes, so a lost part without any fails none.
  *
  * Threads and memory are as with a link: one thread, which waits with poll(),
  * and no allocation by a request.

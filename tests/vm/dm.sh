@@ -628,6 +628,28 @@ test_a_lost_part_of_several_costs_its_own_blocks_only() {
 	several_gone
 }
 
+# A lost part fails a flush of the whole only if it may have writes that are not durable.
+test_a_flush_fails_while_a_lost_part_may_have_unflushed_writes() {
+	put() { dd if=/dev/zero of="$device" bs=4k count=1 seek=$((2048 * $1)) oflag=direct conv=nocreat${2:-} status=none; }
+	several 8M
+	joined size=24M dead_timeout_ms=1000
+	put 1 ,fsync
+	kill_server
+	put 0 ,fsync
+	fails any "Input/output error" put 1 ,fsync
+	put 0 ,fsync
+	served_again
+	eventually 60 healthy
+	put 1 # acknowledged
+	kill_server
+	fails any "Input/output error" put 0 ,fsync
+	fails any "Input/output error" put 0 ,fsync
+	served_again
+	eventually 60 healthy
+	put 0 ,fsync
+	several_gone
+}
+
 # Acknowledged writes of one part may be lost: nobody goes on with the whole.
 test_another_incarnation_of_a_part_takes_no_user_over() {
 	several 8M
