@@ -4,7 +4,8 @@
 # and with it the volatile caches of its disks, so all that the disks were not
 # told to flush is gone. What blockd had said is durable must be there. The
 # same on a disk that lies about flushing is the control: it must lose some. A third
-# disk has a client that uses its extent straight, by device mapper.
+# disk has a client that uses its extent straight, by device mapper. A fourth client has a
+# striped device of two extents: one of the first disk, and one straight on the third.
 . "$(dirname "$0")/../lib.sh"
 need_root
 need nbdkit
@@ -53,6 +54,9 @@ cat >"$files/story.py" <<'END'
 import os, subprocess
 BLOCKS, STRIDE, PER_CLUSTER = 256, 64 << 10, 16
 CLUSTERS = BLOCKS // PER_CLUSTER
+EXTENTS = {"striped": ["s0", "s1"]}
+def extents_of(name):
+    return EXTENTS.get(name, [name])
 def step(n):
     if n % 30 == 20:
         return "snapshot", f"s{n}"
@@ -91,6 +95,7 @@ class Device:
     def flush(self):
         os.fsync(self.fd)
 pool, run, call = sys.argv[1:4]
+extents = extents_of(pool)
 if len(sys.argv) > 5:
     h = Device(sys.argv[5])
 else:
@@ -102,11 +107,12 @@ for n in range(1, 100000):
     if what == "snapshot":
         subprocess.run([call, f"unix:{run}/control", "CreateSnapshots",
             f"cut=00000000-0000-4000-8000-{n:012d}",
-            f"snapshots=extent:{pool},name:{pool}-{where}"],
+            *(f"snapshots=extent:{e},name:{e}-{where}" for e in extents)],
             check=True, stdout=subprocess.DEVNULL)
     elif what == "delete":
-        subprocess.run([call, f"unix:{run}/control", "DeleteExtent",
-            f"name={pool}-{where}"], check=True, stdout=subprocess.DEVNULL)
+        for e in extents:
+            subprocess.run([call, f"unix:{run}/control", "DeleteExtent",
+                f"name={e}-{where}"], check=True, stdout=subprocess.DEVNULL)
     elif what == "zero":
         h.zero(PER_CLUSTER * STRIDE, where * PER_CLUSTER * STRIDE)
         h.flush()
@@ -123,42 +129,56 @@ cat >"$files/check.py" <<'END'
 import nbd, sys
 from story import *
 pool, run, call, acked = *sys.argv[1:4], int(sys.argv[4])
-def blocks_of(name):
+def opened(name, read_only):
     subprocess.run([call, f"unix:{run}/control", "SetExport", f"name={name}",
-        "epoch=0", "initiators=unix"] + ["read_only=true"] * (name != pool),
+        "epoch=0", "initiators=unix"] + ["read_only=true"] * read_only,
         check=True, stdout=subprocess.DEVNULL)
     h = nbd.NBD()
     h.connect_uri(f"nbd+unix:///{name}?socket={run}/nbd")
-    return [h.pread(4096, b * STRIDE) for b in range(BLOCKS)]
-def wrong(name, *sides):
+    return h
+def blocks_of(suffix):
+    parts = [opened(e + suffix, suffix != "") for e in extents_of(pool)]
+    n = len(parts)
+    return [parts[b % n].pread(4096, b // n * STRIDE) for b in range(BLOCKS)]
+def wrong(suffix, *sides):
     try:
-        blocks = blocks_of(name)
+        blocks = blocks_of(suffix)
     except subprocess.CalledProcessError:
         return BLOCKS
     return sum(all(blocks[b] != data(side[b]) for side in sides)
         for b in range(BLOCKS))
-lost = wrong(pool, held(acked), held(acked + 1))
+lost = wrong("", held(acked), held(acked + 1))
 gone = {step(n)[1] for n in range(1, acked + 2) if step(n)[0] == "delete"}
 for n in range(1, acked + 1):
     if step(n)[0] == "snapshot" and step(n)[1] not in gone:
-        lost += wrong(f"{pool}-{step(n)[1]}", held(n))
+        lost += wrong(f"-{step(n)[1]}", held(n))
 print(lost)
 END
 
-# In the guest: the extent's device, all of it straight on the disk.
+# In the guest: the devices of two clients, with all of the extents "direct" and "s1"
+# straight on the disk.
 cat >"$files/straight" <<'END'
 set -eu
-PATH=$1/bin:$PATH
-"$1/test/initiator/initiator_call_main" attach id=a state=/run/g/a transport=fuse \
-	address=unix:/run/g/nbd export=direct size=16M >/run/attached
-device=$(sed -n 's/^device=//p' /run/attached)
-dd if=/dev/zero of="$device" bs=1M oflag=direct status=none || true
-"$1/test/blockd/testkit/blockd_call" unix:/run/g/control AttachDirect name=direct epoch=0 \
-	"device=TRIB-${device#/dev/mapper/trib-}" >/run/direct
-until dmsetup table "${device##*/}" >/run/table; ! grep -v " linear $(stat -c %Hr:%Lr /dev/vdc) " /run/table; do
-	sleep 0.5
+BUILD=$1
+PATH=$BUILD/bin:$PATH
+device_of() { "$BUILD/test/initiator/initiator_call_main" "$@" state=/run/g/a | sed -n 's/^device=//p'; }
+straight() { # EXTENT DEVICE
+	"$BUILD/test/blockd/testkit/blockd_call" unix:/run/g/control AttachDirect "name=$1" \
+		epoch=0 "device=TRIB-${2#/dev/mapper/trib-}" >/run/direct
+	until dmsetup table "${2##*/}" >/run/table; ! grep -v " linear $(stat -c %Hr:%Lr /dev/vdc) " /run/table; do
+		sleep 0.5
+	done
+}
+direct=$(device_of attach id=a transport=fuse address=unix:/run/g/nbd export=direct size=16M)
+striped=$(device_of attach id=s transport=fuse part=8M,unix:/run/g/nbd,s0 \
+	part=8M,unix:/run/g/nbd,s1 size=16M stripe_width=2 stripe_unit=64K)
+for device in "$direct" "$striped"; do
+	dd if=/dev/zero of="$device" bs=1M oflag=direct status=none || true
 done
-echo "$device" >/run/device
+straight direct "$direct"
+straight s1 "$(device_of get id=s/1)"
+echo "$direct" >/run/direct.device
+echo "$striped" >/run/striped.device
 END
 
 say_more() { tail -n 20 "$files"/*.log "$files/console" "$files/nbdkit"; }
@@ -170,12 +190,13 @@ check() {
 }
 
 test_what_was_flushed_to_raw_pools_survives_a_power_cut() {
-	local disks=() node lost e
+	local disks=() node lost e pool name size
 	for e in honest liar direct; do fallocate -l 256M "$files/$e"; done
 	start_here
-	for e in honest liar direct; do
-		call CreateExtent pool=$e name=$e size=$((16 << 20))
-		call SetExport name=$e epoch=0 initiators=unix
+	for e in honest:honest:16 liar:liar:16 direct:direct:16 honest:s0:8 direct:s1:8; do
+		IFS=: read -r pool name size <<<"$e"
+		call CreateExtent pool=$pool name=$name size=$((size << 20))
+		call SetExport name=$name epoch=0 initiators=unix
 	done >"$TEST_DIR/made"
 	stop_here
 
@@ -197,25 +218,27 @@ test_what_was_flushed_to_raw_pools_survives_a_power_cut() {
 			sleep 0.1
 		done >/run/node 2>&1
 		bash $files/straight $BUILD >>$files/write.log 2>&1 || exit 1
-		/usr/bin/python3 $files/write.py direct /run/g \\
-			$BUILD/test/blockd/testkit/blockd_call $files/direct.acked \\
-			\$(cat /run/device) >>$files/write.log 2>&1 &
+		for e in direct striped; do
+			/usr/bin/python3 $files/write.py \$e /run/g \\
+				$BUILD/test/blockd/testkit/blockd_call $files/\$e.acked \\
+				\$(cat /run/\$e.device) >>$files/write.log 2>&1 &
+		done
 		for e in honest liar; do
 			/usr/bin/python3 $files/write.py \$e /run/g \\
 				$BUILD/test/blockd/testkit/blockd_call $files/\$e.acked \\
 				>>$files/write.log 2>&1 &
 		done" || fail "$(cat "$files/guest.log")"
 	eventually 300 eval '[ "$(acked honest)" -ge 90 ] && [ "$(acked liar)" -ge 30 ] &&
-		[ "$(acked direct)" -ge 90 ]'
+		[ "$(acked direct)" -ge 90 ] && [ "$(acked striped)" -ge 90 ]'
 	kill -KILL "${disks[@]}" "$(cat "$files/pid")"
 	wait $node "${disks[@]}" 2>/dev/null || true
-	echo "# $(acked honest), $(acked liar) and $(acked direct) steps acknowledged"
+	echo "# $(acked honest), $(acked liar), $(acked direct), $(acked striped) steps acknowledged"
 
 	for e in honest liar direct; do
 		"$BUILD/bin/blockd" --check-pool "$files/$e" || fail "pool $e is hurt"
 	done
 	start_here
-	for e in honest direct; do
+	for e in honest direct striped; do
 		lost=$(check $e)
 		same "$lost" 0 "blocks of $e that were acknowledged and lost"
 	done
