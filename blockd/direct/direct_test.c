@@ -588,9 +588,10 @@ static void *write_in_turn(void *context)
 
 /*
  * A snapshot has what was written up to a moment of the call, and nothing
- * later.
+ * later. Returns the newest.
  */
-static void check_instant(struct object *snap, uint32_t before, uint32_t after)
+static uint32_t check_instant(struct object *snap, uint32_t before,
+			      uint32_t after)
 {
 	uint32_t *data = model_buffer(RING), newest = 0;
 
@@ -609,6 +610,7 @@ static void check_instant(struct object *snap, uint32_t before, uint32_t after)
 		assert_int_equal(model_stamp_of(&run, data, i), right);
 	}
 	free(data);
+	return newest;
 }
 
 static struct object *cut_frozen(struct object *object)
@@ -678,6 +680,139 @@ static void a_snapshot_under_a_writer_is_of_one_instant(void **unused)
 	writer.stop = true;
 	assert_int_equal(pthread_join(thread, NULL), 0);
 	drop(object);
+	is_right();
+	model_run_end(&run);
+}
+
+/* ---- a device of several extents ---- */
+
+struct several {
+	struct object *objects[2];
+	atomic_bool stop;
+	atomic_uint written, cuts;
+};
+
+/* As write_in_turn(): each block to the first extent, then to the second. */
+static void *write_to_each(void *context)
+{
+	struct several *s = context;
+	uint32_t *data = model_buffer(1);
+
+	for (uint32_t n = 0; !s->stop; n++) {
+		for (size_t i = 0; i < BLOCK / sizeof(*data); i++)
+			data[i] = n + 1;
+		for (size_t k = 0; k < 2; k++)
+			assert_int_equal(model_one(s->objects[k], WRITE, data,
+						   n % RING, 1, 0),
+					 0);
+		atomic_store(&s->written, n + 1);
+	}
+	free(data);
+	return NULL;
+}
+
+/* Another cut, that takes them in the other order. */
+static void *cut_in_the_other_order(void *context)
+{
+	struct several *s = context;
+	struct error err;
+
+	while (!s->stop) {
+		for (size_t k = 2; k-- > 0;)
+			assert_int_equal(direct_hold(direct_of(),
+						     id_of(s->objects[k]),
+						     DIRECT_FREEZE, &err),
+					 0);
+		for (size_t k = 2; k-- > 0;)
+			assert_int_equal(direct_release(direct_of(),
+							id_of(s->objects[k])),
+					 0);
+		s->cuts++;
+	}
+	return NULL;
+}
+
+static void *load_tables(void *context)
+{
+	struct several *s = context;
+	struct error err;
+
+	for (size_t k = 0; !s->stop; k ^= 1)
+		(void)direct_refresh(direct_of(), id_of(s->objects[k]), &err);
+	return NULL;
+}
+
+/* Hold all, then cut all, then release all. A growth in between is refused. */
+static void cut_several(struct several *s, struct object *snaps[2])
+{
+	struct extent_record records[2];
+	struct pool_copy copies[2];
+	char cut[UUID_TEXT_SIZE];
+
+	(void)uuid_make(cut);
+	for (size_t k = 0; k < 2; k++) {
+		model_new_record(&run, &records[k], s->objects[k]->record.size);
+		records[k].kind = EXTENT_KIND_SNAPSHOT;
+		model_origin_set(&records[k], s->objects[k], cut);
+		copies[k] = (struct pool_copy){s->objects[k]->record.name,
+					       &records[k]};
+		MUST(&run,
+		     run.pool->ops->hold(run.pool, copies[k].from, &run.err));
+	}
+	for (size_t k = 0; k < 2; k++)
+		assert_int_equal(direct_detach(direct_of(),
+					       id_of(s->objects[k]), false,
+					       &run.err),
+				 -EAGAIN);
+	MUST(&run,
+	     run.pool->ops->copy(run.pool, copies, 2, NULL, NULL, &run.err));
+	for (size_t k = 0; k < 2; k++)
+		assert_int_equal(
+			run.pool->ops->release(run.pool, copies[k].from), 0);
+	for (size_t k = 0; k < 2; k++) {
+		snaps[k] = model_empty_slot(&run);
+		model_object_add(&run, snaps[k], &records[k], NULL);
+	}
+}
+
+/* Two cuts at once, tables being loaded, growth during a cut, and a writer. */
+static void a_cut_of_several_is_of_one_instant(void **unused)
+{
+	static void *(*const work[])(void *) = {
+		write_to_each, cut_in_the_other_order, load_tables};
+	struct several s = {.objects = {direct_extent(false)}};
+	pthread_t threads[array_size(work)];
+
+	(void)unused;
+	s.objects[1] = model_extent_make(&run, false);
+	(void)direct_kit_attach(&kit, &run, s.objects[1]);
+	for (size_t i = 0; i < array_size(work); i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, work[i], &s),
+				 0);
+	while (s.written < RING) /* over what was there */
+		(void)usleep(100);
+	for (unsigned i = 0; i < 10; i++) {
+		const uint32_t before = s.written, cuts = s.cuts;
+		struct object *snaps[2];
+		uint32_t after, newest[2];
+
+		cut_several(&s, snaps);
+		after = s.written;
+		is_right();
+		for (size_t k = 0; k < 2; k++)
+			newest[k] = check_instant(snaps[k], before, after);
+		assert_in_range(newest[0] - newest[1], 0, 1);
+		/* All go on. */
+		while (s.written < after + RING || s.cuts == cuts)
+			(void)usleep(100);
+		for (size_t k = 0; k < 2; k++)
+			drop(snaps[k]);
+	}
+	s.stop = true;
+	for (size_t i = 0; i < array_size(work); i++)
+		assert_int_equal(pthread_join(threads[i], NULL), 0);
+	for (size_t k = 0; k < 2; k++)
+		drop(s.objects[k]);
 	is_right();
 	model_run_end(&run);
 }
@@ -909,6 +1044,7 @@ int main(void)
 			zeroes_from_elsewhere_leave_a_cluster_where_it_is),
 		cmocka_unit_test(what_a_snapshot_shares_is_direct_again_later),
 		cmocka_unit_test(a_snapshot_under_a_writer_is_of_one_instant),
+		cmocka_unit_test(a_cut_of_several_is_of_one_instant),
 		cmocka_unit_test(a_hold_ends_with_the_pool),
 		cmocka_unit_test(holds_of_several_threads_add_up),
 		cmocka_unit_test(a_device_of_an_extent_is_one),
