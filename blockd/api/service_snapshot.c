@@ -26,7 +26,8 @@ int service_hold_writes(struct rpc_call *call, const ProtobufCMessage *in,
 	const struct service *service = rpc_context(call);
 	int r = extents_quiesce(service->node, request->id,
 				(const char *const *)request->extents,
-				request->n_extents, request->timeout_ms, err);
+				request->n_extents, request->device,
+				request->timeout_ms, err);
 
 	(void)out; /* has no fields */
 	return r < 0 ? service_translate(r, err) : 0;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/dm/mapper.h"
 #include "base/log.h"
 #include "blockd/copy/copy_guard.h"
 #include "blockd/copy/copy_job.h"
@@ -441,7 +442,8 @@ int extents_cut(struct node *node, const struct cut_request *request,
 /* ---- quiesce ---- */
 
 int extents_quiesce(struct node *node, const char *id, const char *const *names,
-		    size_t n, unsigned timeout_ms, struct error *err)
+		    size_t n, const char *device, unsigned timeout_ms,
+		    struct error *err)
 {
 	struct extent *extents[QUIESCE_EXTENTS_MAX] = {0};
 	const char *sorted[QUIESCE_EXTENTS_MAX];
@@ -449,23 +451,28 @@ int extents_quiesce(struct node *node, const char *id, const char *const *names,
 
 	if (r < 0)
 		return r;
-	if (n < 1 || n > QUIESCE_EXTENTS_MAX)
+	if ((n < 1 && !device[0]) || n > QUIESCE_EXTENTS_MAX)
 		return error_set(err, EINVAL,
 				 "a quiesce is of 1 to %d extents, not %zu",
 				 QUIESCE_EXTENTS_MAX, n);
+	if (strlen(device) >= MAPPER_NAME_MAX)
+		return error_set(err, EINVAL, "no UUID of a device: '%.128s'",
+				 device);
 	if (timeout_ms < 1 || timeout_ms > QUIESCE_MS_MAX)
 		return error_set(err, EINVAL,
 				 "a quiesce lasts 1 to %d ms, not %u",
 				 QUIESCE_MS_MAX, timeout_ms);
-	memcpy(sorted, names, n * sizeof(sorted[0]));
-	r = check_distinct("extent", sorted, n, err);
+	if (n > 0) {
+		memcpy(sorted, names, n * sizeof(sorted[0]));
+		r = check_distinct("extent", sorted, n, err);
+	}
 	for (size_t i = 0; r == 0 && i < n; i++)
 		r = extent_find(node, sorted[i], &extents[i], err);
 	if (r == 0)
 		r = extents_begin(extents, n, err);
 	if (r == 0) {
-		r = quiesce_begin(node->quiesces, id, extents, n, timeout_ms,
-				  false, err);
+		r = quiesce_begin(node->quiesces, id, extents, n, device,
+				  timeout_ms, false, err);
 		extents_end(extents, n);
 	}
 	put_all(extents, n);

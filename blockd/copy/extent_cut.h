@@ -42,11 +42,13 @@ int extents_cut(struct node *node, const struct cut_request *request,
 		struct extent **ret, struct error *err);
 
 /*
- * Hold the writes of extents by name (blockd/copy/quiesce.h). -ENOENT and its
- * like: one of them; and the errors of quiesce_begin().
+ * Hold the writes of extents by name, and a mapper device, "": none
+ * (blockd/copy/quiesce.h). -ENOENT and its like: one of them; and the errors of
+ * quiesce_begin().
  */
 int extents_quiesce(struct node *node, const char *id, const char *const *names,
-		    size_t n, unsigned timeout_ms, struct error *err);
+		    size_t n, const char *device, unsigned timeout_ms,
+		    struct error *err);
 
 /*
  * The content of an extent becomes that of a snapshot of it; where that is

@@ -252,7 +252,7 @@ static void says_what_its_snapshots_keep(void **state)
 
 static int quiesce(struct kit *k, const char *name, unsigned ms)
 {
-	return extents_quiesce(k->node, HOLD, &name, 1, ms, NULL);
+	return extents_quiesce(k->node, HOLD, &name, 1, "", ms, NULL);
 }
 
 static void cuts_under_a_hold_that_lasts(void **state)
@@ -273,6 +273,43 @@ static void cuts_under_a_hold_that_lasts(void **state)
 	assert_true(quiesce_end(k->node->quiesces, HOLD));
 	assert_false(quiesce_end(k->node->quiesces, HOLD));
 	assert_int_equal(quiesce(k, "x", 10000), -ESTALE);
+}
+
+/* A freeze that can't be leaves the writes of its extents as they were. */
+static void a_device_that_is_not_ours_or_not_there_holds_nothing(void **state)
+{
+	struct kit *k = *state;
+	const char *const name = "x";
+	struct error err = {0};
+	char long_one[200];
+	struct extent *x;
+
+	kit_create(k, "x");
+	x = kit_find(k, "x");
+	memset(long_one, 'a', sizeof(long_one) - 1);
+	long_one[sizeof(long_one) - 1] = '\0';
+	assert_int_equal(
+		extents_quiesce(k->node, HOLD, NULL, 0, "", 1000, &err),
+		-EINVAL);
+	assert_int_equal(
+		extents_quiesce(k->node, HOLD, NULL, 0, long_one, 1000, &err),
+		-EINVAL);
+	assert_int_equal(
+		extents_quiesce(k->node, HOLD, NULL, 0, "LVM-x", 1000, &err),
+		-EPERM);
+	assert_int_equal(extents_quiesce(k->node, HOLD, &name, 1, "TRIB-/..",
+					 1000, &err),
+			 -EPERM);
+	assert_true(extents_quiesce(k->node, HOLD, &name, 1, "TRIB-none", 1000,
+				    &err) < 0);
+	assert_false(gate_is_closed(&x->gate));
+	assert_false(quiesce_end(k->node->quiesces, HOLD));
+	assert_int_equal(quiesce(k, "x", 10000), 0);
+	assert_int_equal(extents_quiesce(k->node, HOLD, &name, 1, "TRIB-none",
+					 1000, &err),
+			 -EEXIST);
+	assert_true(quiesce_end(k->node->quiesces, HOLD));
+	extent_unref(x);
 }
 
 static void leaves_nothing_of_a_cut_whose_hold_lapsed(void **state)
@@ -311,12 +348,12 @@ static void a_device_is_held_for_as_long_as_the_gate(void **state)
 	assert_int_equal(kit_holds, 0);
 	assert_int_equal(kit_held, 1);
 	assert_int_equal(
-		extents_quiesce(k->node, CUT, both + 1, 1, 10000, NULL), 0);
+		extents_quiesce(k->node, CUT, both + 1, 1, "", 10000, NULL), 0);
 	assert_int_equal(kit_holds, 1);
 	assert_true(quiesce_end(k->node->quiesces, CUT));
 	assert_int_equal(kit_holds, 0);
-	assert_int_equal(extents_quiesce(k->node, CUT_2, both + 1, 1, 50, NULL),
-			 0);
+	assert_int_equal(
+		extents_quiesce(k->node, CUT_2, both + 1, 1, "", 50, NULL), 0);
 	assert_int_equal(kit_held, 3);
 	while (kit_holds) /* it lapses */
 		kit_pause_ms(1);
@@ -358,6 +395,7 @@ int main(void)
 		WITH_KIT(has_room_for_what_a_snapshot_may_take),
 		WITH_KIT(says_what_its_snapshots_keep),
 		WITH_KIT(cuts_under_a_hold_that_lasts),
+		WITH_KIT(a_device_that_is_not_ours_or_not_there_holds_nothing),
 		WITH_KIT(leaves_nothing_of_a_cut_whose_hold_lapsed),
 		WITH_KIT(a_device_is_held_for_as_long_as_the_gate),
 		WITH_KIT(a_device_that_is_not_held_leaves_nothing_of_a_cut),

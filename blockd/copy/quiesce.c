@@ -13,6 +13,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/dm/mapper.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "base/uuid_name.h"
@@ -26,9 +27,11 @@
 
 struct quiesce {
 	char id[UUID_TEXT_SIZE];
-	struct extent **extents; /* owned, with a reference each */
-	struct freeze **frozen;  /* owned; NULL for those that need none */
-	bool *held;              /* owned; those that their pool holds */
+	struct extent **extents;      /* owned, with a reference each */
+	struct freeze **frozen;       /* owned; NULL for those that need none */
+	struct freeze *above;         /* owned; the volume's device, or NULL */
+	char device[MAPPER_NAME_MAX]; /* that one's UUID; "": none */
+	bool *held;                   /* owned; those that their pool holds */
 	size_t n;
 	size_t n_closed;  /* gates, of the first ones */
 	int64_t until_ms; /* clock_ms() */
@@ -109,6 +112,9 @@ static bool quiesce_release(struct quiesce *quiesce)
 		if (quiesce->frozen[i] && !freeze_end(quiesce->frozen[i]))
 			lasted = false;
 	}
+	/* A thaw writes to what lies below. */
+	if (quiesce->above && !freeze_end(quiesce->above))
+		lasted = false;
 	quiesce_free(quiesce);
 	return lasted;
 }
@@ -141,8 +147,10 @@ static void lapse(struct quiesces *quiesces, struct quiesce *quiesce)
 	quiesce_take_out(quiesces, quiesce);
 	pthread_mutex_unlock(&quiesces->lock);
 	log_warning(
-		"the quiesce %s of %zu extents has lapsed: their writes go on",
-		quiesce->id, quiesce->n);
+		"the quiesce %s of %zu extents%s%s has lapsed: their writes go "
+		"on",
+		quiesce->id, quiesce->n, quiesce->device[0] ? " and " : "",
+		quiesce->device);
 	(void)quiesce_release(quiesce);
 	pthread_mutex_lock(&quiesces->lock);
 }
@@ -209,20 +217,22 @@ static bool quiesce_has_all(const struct quiesce *quiesce,
 }
 
 static struct quiesce *quiesce_new(const char *id,
-				   struct extent *const *extents, size_t n)
+				   struct extent *const *extents, size_t n,
+				   const char *device)
 {
 	struct quiesce *quiesce = calloc(1, sizeof(*quiesce));
 
 	if (!quiesce)
 		return NULL;
-	quiesce->extents = calloc(n, sizeof(struct extent *));
-	quiesce->frozen = calloc(n, sizeof(struct freeze *));
-	quiesce->held = calloc(n, sizeof(*quiesce->held));
+	quiesce->extents = calloc(n + 1, sizeof(struct extent *));
+	quiesce->frozen = calloc(n + 1, sizeof(struct freeze *));
+	quiesce->held = calloc(n + 1, sizeof(*quiesce->held));
 	if (!quiesce->extents || !quiesce->frozen || !quiesce->held) {
 		quiesce_free(quiesce);
 		return NULL;
 	}
 	(void)snprintf(quiesce->id, sizeof(quiesce->id), "%s", id);
+	(void)snprintf(quiesce->device, sizeof(quiesce->device), "%s", device);
 	for (size_t i = 0; i < n; i++)
 		quiesce->extents[i] = extent_ref(extents[i]);
 	quiesce->n = n;
@@ -232,21 +242,26 @@ static struct quiesce *quiesce_new(const char *id,
 
 /* One of that name is there: begin its time anew. The lock is held. */
 static int quiesce_renew(struct quiesces *quiesces, struct quiesce *quiesce,
-			 struct extent *const *extents, size_t n,
-			 unsigned timeout_ms, struct error *err)
+			 const struct quiesce *asked, unsigned timeout_ms,
+			 struct error *err)
 {
 	if (quiesce->beginning)
 		return error_set(err, EAGAIN,
 				 "the quiesce %s is just beginning",
 				 quiesce->id);
-	if (quiesce->n != n || !quiesce_has_all(quiesce, extents, n))
+	if (quiesce->n != asked->n ||
+	    !quiesce_has_all(quiesce, asked->extents, asked->n) ||
+	    strcmp(quiesce->device, asked->device) != 0)
 		return error_set(err, EEXIST,
-				 "the quiesce %s is of other extents",
+				 "the quiesce %s is of other extents, or of "
+				 "another device",
 				 quiesce->id);
 	quiesce->until_ms = clock_ms() + timeout_ms;
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; i < quiesce->n; i++)
 		if (quiesce->frozen[i])
 			freeze_extend(quiesce->frozen[i], quiesce->until_ms);
+	if (quiesce->above)
+		freeze_extend(quiesce->above, quiesce->until_ms);
 	(void)pthread_cond_signal(&quiesces->changed);
 	return 0;
 }
@@ -259,8 +274,7 @@ static int quiesce_enlist(struct quiesces *quiesces, struct quiesce *fresh,
 	int r;
 
 	if (there && (there->beginning || lasts(there)))
-		return quiesce_renew(quiesces, there, fresh->extents, fresh->n,
-				     timeout_ms, err);
+		return quiesce_renew(quiesces, there, fresh, timeout_ms, err);
 	if (there || has_ended(quiesces, fresh->id))
 		return error_set(err, ESTALE, "the quiesce %s is over",
 				 fresh->id);
@@ -351,8 +365,14 @@ static int quiesce_hold(struct quiesce *quiesce, struct error *err)
 static int quiesce_all(struct quiesces *quiesces, struct quiesce *quiesce,
 		       bool alone, struct error *err)
 {
-	int r = quiesce_all_local(quiesces, quiesce, alone, err);
+	int r = 0;
 
+	if (quiesce->device[0])
+		r = freeze_begin_mapper(quiesce->device, quiesces->frozen_fd,
+					quiesce->until_ms, &quiesce->above,
+					err);
+	if (r == 0)
+		r = quiesce_all_local(quiesces, quiesce, alone, err);
 	if (r == 0)
 		r = quiesce_hold(quiesce, err);
 	if (r < 0)
@@ -371,10 +391,10 @@ static int quiesce_all(struct quiesces *quiesces, struct quiesce *quiesce,
 }
 
 int quiesce_begin(struct quiesces *quiesces, const char *id,
-		  struct extent *const *extents, size_t n, unsigned timeout_ms,
-		  bool alone, struct error *err)
+		  struct extent *const *extents, size_t n, const char *device,
+		  unsigned timeout_ms, bool alone, struct error *err)
 {
-	struct quiesce *quiesce = quiesce_new(id, extents, n);
+	struct quiesce *quiesce = quiesce_new(id, extents, n, device);
 	int r;
 
 	if (!quiesce)

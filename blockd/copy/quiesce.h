@@ -7,7 +7,9 @@
  * The gates of the extents stop the writes that come through blockd. A loop
  * device over an extent's data file is frozen by what lies on it
  * (blockd/local/freeze.h). A device with direct runs is held by its pool,
- * before the gates are closed: it waits for requests that pass them.
+ * before the gates are closed: it waits for requests that pass them. A volume's
+ * device of this node is frozen first of all, as its file system then writes to
+ * extents, those of other nodes, too.
  *
  * Any thread; a function may wait for as long as the quiesce may last.
  */
@@ -35,18 +37,19 @@ void quiesces_free(struct quiesces *quiesces);
 
 /*
  * @id       up to 36 bytes
- * @extents  1 to QUIESCE_EXTENTS_MAX, none twice; references are taken
+ * @extents  up to QUIESCE_EXTENTS_MAX, none twice; references are taken
+ * @device   UUID of a mapper device to freeze; "": none
  * @alone    the snapshots need no common instant. Then a local device without
  *           a file system may keep the extents open
  *
  * 0: all writes that were under way have ended. The same quiesce again begins
  * its time anew. -ESTALE: a quiesce of that id has ended; -EEXIST: it has
  * others; -EBUSY: a local device without a file system writes to one;
- * -ETIMEDOUT: the writes under way did not end in time.
+ * -ETIMEDOUT: the writes under way did not end in time. -ENOENT: no @device.
  */
 int quiesce_begin(struct quiesces *quiesces, const char *id,
-		  struct extent *const *extents, size_t n, unsigned timeout_ms,
-		  bool alone, struct error *err);
+		  struct extent *const *extents, size_t n, const char *device,
+		  unsigned timeout_ms, bool alone, struct error *err);
 
 /* All that have begun. */
 void quiesces_end(struct quiesces *quiesces);

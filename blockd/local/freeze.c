@@ -24,7 +24,11 @@
 #include "base/process.h"
 #include "blockd/local/local_top.h"
 
-#define ABOVE_MAX   2    /* an attachment's device, and a volume's over it */
+/*
+ * The attachment's device over a loop device. A volume's device over that may
+ * be frozen already, and a sync of the file system there would wait.
+ */
+#define ABOVE_MAX   1
 #define SLACK_MS    500  /* it thaws this long after we have given up */
 #define END_WAIT_MS 3000 /* for a thaw */
 #define NOTE_SIZE   MAPPER_NAME_MAX /* bytes with NUL: "7:3", or a UUID */
@@ -398,18 +402,21 @@ void freeze_extend(struct freeze *freeze, int64_t until_ms)
 	(void)send(freeze->socket, text, (size_t)n, MSG_NOSIGNAL);
 }
 
-int freeze_begin(const char *device, int state_fd, int64_t until_ms,
-		 struct freeze **ret, struct error *err)
+static struct freeze *freeze_new(int state_fd)
 {
 	struct freeze *freeze = calloc(1, sizeof(*freeze));
-	int r;
 
 	if (!freeze)
-		return error_set(err, ENOMEM, "out of memory");
+		return NULL;
 	freeze->mount_fd = freeze->socket = -1;
 	freeze->state_fd = state_fd;
-	(void)snprintf(freeze->device, sizeof(freeze->device), "%s", device);
-	r = find_frozen(freeze, err);
+	return freeze;
+}
+
+/* Begin what was found with @r. @freeze is taken. */
+static int freeze_run(struct freeze *freeze, int r, int64_t until_ms,
+		      struct freeze **ret, struct error *err)
+{
 	if (r == 0)
 		r = note_write(freeze, err);
 	if (r == 0)
@@ -422,7 +429,7 @@ int freeze_begin(const char *device, int state_fd, int64_t until_ms,
 		r = hear(freeze->socket, until_ms);
 		freeze->ours = r <= 0; /* it may be under way */
 		if (r != 0)
-			r = explain(r, device, err);
+			r = explain(r, freeze->device, err);
 	}
 	if (r < 0) {
 		(void)freeze_end(freeze);
@@ -430,6 +437,49 @@ int freeze_begin(const char *device, int state_fd, int64_t until_ms,
 	}
 	*ret = freeze;
 	return 0;
+}
+
+int freeze_begin(const char *device, int state_fd, int64_t until_ms,
+		 struct freeze **ret, struct error *err)
+{
+	struct freeze *freeze = freeze_new(state_fd);
+
+	if (!freeze)
+		return error_set(err, ENOMEM, "out of memory");
+	(void)snprintf(freeze->device, sizeof(freeze->device), "%s", device);
+	return freeze_run(freeze, find_frozen(freeze, err), until_ms, ret, err);
+}
+
+static int find_mapper(struct freeze *freeze, const char *uuid,
+		       struct error *err)
+{
+	struct mapper_device device;
+	dev_t above = 0;
+	int r = mapper_check_uuid(uuid, err);
+
+	if (r == 0)
+		r = mapper_get(&mapper_kernel, uuid, &device, err);
+	if (r < 0)
+		return r;
+	freeze->mapped = true;
+	(void)snprintf(freeze->note, sizeof(freeze->note), "%s", uuid);
+	(void)snprintf(freeze->device, sizeof(freeze->device), "dm-%u",
+		       minor(device.device));
+	/* A guest's device is mounted nowhere. */
+	(void)find_mount_above(freeze->device, ABOVE_MAX, &above,
+			       &freeze->mount_fd);
+	return 0;
+}
+
+int freeze_begin_mapper(const char *uuid, int state_fd, int64_t until_ms,
+			struct freeze **ret, struct error *err)
+{
+	struct freeze *freeze = freeze_new(state_fd);
+
+	if (!freeze)
+		return error_set(err, ENOMEM, "out of memory");
+	return freeze_run(freeze, find_mapper(freeze, uuid, err), until_ms, ret,
+			  err);
 }
 
 bool freeze_covers(const struct freeze *freeze, const char *device)

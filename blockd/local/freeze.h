@@ -43,6 +43,13 @@ struct freeze;
 int freeze_begin(const char *device, int state_fd, int64_t until_ms,
 		 struct freeze **ret, struct error *err);
 
+/*
+ * Do the same with the mapper device of that UUID, whatever it lies on: a
+ * volume's, over extents of other nodes, too. -ENOENT: there is none here.
+ */
+int freeze_begin_mapper(const char *uuid, int state_fd, int64_t until_ms,
+			struct freeze **ret, struct error *err);
+
 /* Let the file system thaw by itself at @until_ms instead. */
 void freeze_extend(struct freeze *freeze, int64_t until_ms);
 

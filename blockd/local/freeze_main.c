@@ -73,6 +73,18 @@ static void wait_end(void)
 	}
 }
 
+/* The less there is to do while frozen; EBADF: nothing is mounted. */
+static void sync_before(void)
+{
+	(void)syncfs(FREEZE_FD);
+}
+
+static int fs_freeze(void)
+{
+	sync_before();
+	return freeze_fs(FIFREEZE);
+}
+
 /* 0 or a positive errno. */
 static int device_change(const char *uuid, enum mapper_change change)
 {
@@ -90,8 +102,11 @@ static int device_suspend(const char *uuid)
 	int r = -mapper_call_get(uuid, &device, NULL);
 
 	if (r == 0 && device.suspended)
-		return EBUSY;
-	return r ? r : device_change(uuid, MAPPER_CHANGE_SUSPEND);
+		return EBUSY; /* a sync would wait for its resume */
+	if (r)
+		return r;
+	sync_before();
+	return device_change(uuid, MAPPER_CHANGE_SUSPEND);
 }
 
 static int device_resume(const char *uuid)
@@ -112,9 +127,7 @@ static int hold_still(const char *uuid)
 	/* Only SIGKILL may leave it frozen. */
 	for (int i = 1; i < NSIG; i++)
 		(void)signal(i, SIG_IGN);
-	/* The less there is to do while frozen; EBADF: nothing is mounted. */
-	(void)syncfs(FREEZE_FD);
-	r = uuid ? device_suspend(uuid) : freeze_fs(FIFREEZE);
+	r = uuid ? device_suspend(uuid) : fs_freeze();
 	say(r);
 	if (r != 0)
 		return EXIT_FAILURE;

@@ -342,6 +342,135 @@ test_a_snapshot_of_a_striped_device_is_one_instant() {
 	nothing_left
 }
 
+# While a snapshot is taken, the node of a mounted device freezes the file system over all
+# of its extents. So no copy has a journal to be replayed. Without device mapper, that is
+# not frozen: each copy has.
+test_a_file_system_over_several_extents_is_frozen_for_a_snapshot() {
+	local at=$C/host1/mnt/fz uuid writer
+	volume fz; volume fzc; drop sfz
+	t volume create fz --size 384MiB --layout linear --splits 3 --share-pools --fs ext4 \
+		--in-pool cow --on host1 --on host2
+	attach 1 fz >/dev/null 2>&1
+	uuid=$(t volume show fz --json | jq -r '.record.status.attachments[0].device // ""')
+	at_exit rm -f "$TEST_DIR/go"
+	if [ "${TRIB_VM:-}" = 1 ]; then
+		a_copy_is frozen
+		is_thawed_whatever_dies
+		# Somebody else has suspended it: the snapshot is made without.
+		a_copy_is suspended
+		a_copy_is frozen
+	else
+		same "$uuid" ""
+		a_copy_is running
+	fi
+	v 1 detach name=fz 2>/dev/null
+	same "$(t volume show fz --json | jq -c '.record.status.attachments // []')" "[]"
+	v 1 delete name=fz 2>/dev/null
+	pools_empty
+	nothing_left
+}
+a_copy_is() { # frozen|suspended|running
+	local said journal=clean device i
+	writer_starts
+	[ $1 != suspended ] || dmsetup suspend -u "$uuid"
+	v 1 snapshot name=sfz from=fz >/dev/null 2>&1
+	[ $1 != suspended ] || dmsetup resume -u "$uuid"
+	said=$(t snapshot show sfz)
+	# A machine that is too slow for its limits has to try again.
+	for ((i = 0; i < 20; i++)); do
+		case $said in
+		*"frozen already"*) break ;;
+		*"was not frozen: it was let go"* | *"was not frozen: "*" in time"*) ;;
+		*) break ;;
+		esac
+		echo "# slow: $(grep note <<<"$said")"
+		v 1 unsnapshot name=sfz 2>/dev/null
+		v 1 snapshot name=sfz from=fz >/dev/null 2>&1
+		said=$(t snapshot show sfz)
+	done
+	case $1:$said in
+	suspended:*"was not frozen:"*"frozen already"*) ;;
+	suspended:* | *:*"was not frozen:"*) fail "$said" ;;
+	esac
+	goes_on
+	writer_ends
+	v 1 create name=fzc snapshot=sfz size=384MiB layout=linear fs=ext4 >/dev/null 2>&1
+	v 2 attach name=fzc 2>/dev/null
+	device=$(v 2 device name=fzc)
+	! dumpe2fs -h "$device" 2>/dev/null | grep -q needs_recovery || journal=used
+	same "$1 $journal" "$1 $([ $1 = running ] && echo used || echo clean)"
+	v 2 detach name=fzc 2>/dev/null
+	v 1 delete name=fzc 2>/dev/null
+	v 1 unsnapshot name=sfz 2>/dev/null
+}
+writer_starts() {
+	touch "$TEST_DIR/go"
+	while [ -e "$TEST_DIR/go" ]; do
+		date +%s.%N >"$at/f" || exit
+		sync "$at/f" || exit
+	done &
+	writer=$!
+	eventually 60 test -s "$at/f"
+	goes_on
+}
+writer_ends() {
+	rm "$TEST_DIR/go"
+	wait $writer || fail "a write failed"
+}
+written() { cat "$at/f"; }
+goes_on() {
+	local now
+	now=$(written)
+	is_another() { [ "$(written)" != "$now" ]; }
+	eventually 60 is_another
+}
+is_suspended() { [ "$(dmsetup info -c --noheadings -o suspended -u "$uuid")" = Suspended ]; }
+api_of() { "$BUILD/test/blockd/testkit/blockd_call" "unix:$C/host$1/run/blockd.sock" "${@:2}"; }
+# hold MS: the device, by the blockd of its node
+hold() {
+	HOLD=$(cat /proc/sys/kernel/random/uuid)
+	ask_hold "$1" "$uuid" "$HOLD"
+	is_suspended
+}
+ask_hold() { # MS [DEVICE [ID]]
+	api_of 1 HoldWrites id="${3:-$(cat /proc/sys/kernel/random/uuid)}" device="${2:-$uuid}" \
+		timeout_ms="$1" >/dev/null
+}
+held() { api_of 1 ReleaseWrites id="$HOLD" | grep -q '"held": *true'; }
+is_thawed_whatever_dies() {
+	writer_starts
+	fails 1 "" ask_hold 1000 TRIB-none
+	fails 1 "no UUID of ours" ask_hold 1000 LVM-1
+	# Two at once: the second is refused, and the first lasts.
+	hold 10000
+	fails 1 "frozen already" ask_hold 10000
+	is_suspended
+	held
+	goes_on
+	# The caller: its time is up.
+	hold 10000
+	goes_on
+	! held || fail "it was not held any more"
+	# The process that holds it: blockd lets it go.
+	hold 10000
+	pkill -KILL -x trib-freeze
+	is_suspended
+	held
+	goes_on
+	# blockd: that process lets it go. Both: the next blockd does.
+	hold 10000
+	node_silent 1
+	goes_on
+	node_back 1
+	hold 10000
+	pkill -KILL -x trib-freeze
+	node_silent 1
+	is_suspended
+	node_back 1
+	goes_on
+	writer_ends
+}
+
 # A backup takes the changed blocks of a device of several extents, which has
 # grown meanwhile, and puts them over the copy that it has.
 test_changed_blocks_of_a_device_make_the_newer_copy_of_the_older() {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* split_attach(): from an extent on its node to a branch on this machine. */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -354,6 +355,28 @@ static int attach_writer(struct split_job *w, struct error *err)
 	return r < 0 ? r : mount_for_writing(w, err);
 }
 
+/*
+ * Record the device that a cut freezes. That of an extent of this node alone is
+ * held by its blockd.
+ */
+static int device_record(struct split_job *w, struct error *err)
+{
+	const bool frozen = volume_spec_is_device(&w->op->record->spec) &&
+			    !w->how->read_only && (w->joined || !w->here);
+	const char *uuid = frozen ? w->device.mapper_uuid : "";
+	struct volume_attachment *a;
+	int r = 0;
+
+	operation_lock(w->op);
+	a = volume_record_attachment(w->op->record, w->op->ctx->node);
+	if (a && strcmp(a->device, uuid) != 0) {
+		(void)snprintf(a->device, sizeof(a->device), "%s", uuid);
+		r = operation_save(w->op, err);
+	}
+	operation_unlock(w->op);
+	return r;
+}
+
 static int split_attach_run(struct split_job *w, struct error *err)
 {
 	const struct volume_split *split = w->split;
@@ -374,11 +397,13 @@ static int split_attach_run(struct split_job *w, struct error *err)
 	if (w->how->device_only)
 		return split_job_connect(w, w->how->read_only, err);
 	if (w->how->bare)
-		return volume_spec_is_tree(&w->op->record->spec)
-			       ? attach_to_repair(w, err)
-			       : attach_bare(w, err);
-	return w->how->read_only ? attach_reader(w, err)
-				 : attach_writer(w, err);
+		r = volume_spec_is_tree(&w->op->record->spec)
+			    ? attach_to_repair(w, err)
+			    : attach_bare(w, err);
+	else
+		r = w->how->read_only ? attach_reader(w, err)
+				      : attach_writer(w, err);
+	return r < 0 ? r : device_record(w, err);
 }
 
 /* The splits behind the first one of a device, which go with it. */

@@ -142,10 +142,14 @@ int node_client_set_limits(struct node_client *client, const char *name,
  * the caller. A repeated call begins the time anew. -ESTALE: the hold has
  * lapsed. -EBUSY: a device that can't be held uses an extent, the text says
  * which.
+ *
+ * @device  UUID of a mapper device of that node, which is suspended first, and
+ *          the file system on it frozen. NULL: none
  */
 int node_client_hold_writes(struct node_client *client, const char *id,
 			    const char *const *extents, size_t n,
-			    unsigned timeout_ms, struct error *err);
+			    const char *device, unsigned timeout_ms,
+			    struct error *err);
 /* @ret_held  the hold lasted until now, without a break */
 int node_client_release_writes(struct node_client *client, const char *id,
 			       bool *ret_held, struct error *err);

@@ -10,7 +10,8 @@
 
 int node_client_hold_writes(struct node_client *client, const char *id,
 			    const char *const *extents, size_t n,
-			    unsigned timeout_ms, struct error *err)
+			    const char *device, unsigned timeout_ms,
+			    struct error *err)
 {
 	Tributary__V1__HoldWritesRequest request =
 		TRIBUTARY__V1__HOLD_WRITES_REQUEST__INIT;
@@ -19,6 +20,7 @@ int node_client_hold_writes(struct node_client *client, const char *id,
 	request.extents = (char **)extents;
 	request.n_extents = n;
 	request.timeout_ms = timeout_ms;
+	request.device = text_or_empty(device);
 	return node_client_call(client, NODE_SERVICE "HoldWrites", &request,
 				&tributary__v1__empty__descriptor, NULL, err);
 }

@@ -10,6 +10,12 @@
 
 #define AT_ONCE 64 /* nodes: while one waits, the others hold */
 
+/*
+ * To freeze, ms. A node that can't in that time says so within three seconds
+ * more, and so within the ten that a call may take.
+ */
+#define FREEZE_MS 6000
+
 void cut_init(struct cut *cut, struct volume_context *ctx, const char *id)
 {
 	*cut = (struct cut){.ctx = ctx};
@@ -26,6 +32,7 @@ void cut_done(struct cut *cut)
 		free(part);
 	}
 	free(cut->parts);
+	free(cut->freezes);
 }
 
 /* ---- who does what ---- */
@@ -86,6 +93,24 @@ int cut_add(struct cut *cut, const char *node,
 	return 0;
 }
 
+int cut_add_freeze(struct cut *cut, const char *node, const char *device,
+		   void *owner, struct error *err)
+{
+	struct cut_freeze *all = realloc(
+		cut->freezes, (cut->n_freezes + 1) * sizeof(*cut->freezes));
+	struct cut_freeze *one;
+
+	if (!all)
+		return error_set(err, ENOMEM, "out of memory");
+	cut->freezes = all;
+	one = &all[cut->n_freezes++];
+	*one = (struct cut_freeze){
+		.owner = owner, .node = node, .device = device};
+	(void)uuid_make(one->id);
+	one->r = context_client(cut->ctx, node, &one->client, &one->err);
+	return 0;
+}
+
 int cut_each(struct cut *cut, void (*each)(void *cut, size_t part),
 	     struct error *err)
 {
@@ -111,7 +136,7 @@ static void hold_part(void *cut_, size_t index)
 	for (size_t i = 0; i < part->n; i++)
 		names[i] = part->requests[i].extent;
 	part->r = node_client_hold_writes(part->client, cut->id, names, part->n,
-					  NODE_HOLD_MS_MAX, &part->err);
+					  NULL, NODE_HOLD_MS_MAX, &part->err);
 }
 
 static int check_made(const struct cut_part *part, struct error *err)
@@ -161,7 +186,7 @@ static void release_part(void *cut_, size_t index)
  * Run the cut. A node refuses a late request, after it let go. So only a node
  * that does not answer to the release may yet cut.
  */
-int cut_run(struct cut *cut, struct error *err)
+static int run_held(struct cut *cut, struct error *err)
 {
 	struct error why = {0};
 	int e, r;
@@ -177,4 +202,47 @@ int cut_run(struct cut *cut, struct error *err)
 	if (err)
 		*err = why;
 	return e;
+}
+
+static void freeze_one(void *cut_, size_t index)
+{
+	struct cut_freeze *one = &((struct cut *)cut_)->freezes[index];
+
+	if (one->client)
+		one->r = node_client_hold_writes(one->client, one->id, NULL, 0,
+						 one->device, FREEZE_MS,
+						 &one->err);
+	/* From now on it has the time of the other holds. */
+	if (one->r == 0)
+		one->r = node_client_hold_writes(one->client, one->id, NULL, 0,
+						 one->device, NODE_HOLD_MS_MAX,
+						 &one->err);
+}
+
+/* Also one whose call failed: the node may be at it yet. */
+static void thaw_one(void *cut_, size_t index)
+{
+	struct cut_freeze *one = &((struct cut *)cut_)->freezes[index];
+	struct error err = {0};
+	bool held = false;
+	int r = 0;
+
+	if (one->client)
+		r = node_client_release_writes(one->client, one->id, &held,
+					       &err);
+	if (one->r < 0 || (r == 0 && held))
+		return;
+	one->r = error_set(&one->err, ESTALE, "%s",
+			   r < 0 ? error_text(&err)
+				 : "it was let go before the cut was done");
+}
+
+int cut_run(struct cut *cut, struct error *err)
+{
+	int r;
+
+	parallel_run(cut->n_freezes, AT_ONCE, freeze_one, cut);
+	r = run_held(cut, err);
+	parallel_run(cut->n_freezes, AT_ONCE, thaw_one, cut);
+	return r;
 }

@@ -4,6 +4,11 @@
  * call. Several nodes first all hold their writes, then each makes its
  * snapshots, then all release. If every hold lasted without a break, all
  * snapshots were made within all holds: nothing was written in between.
+ *
+ * Around all of it, the node that uses a volume freezes the volume's device. So
+ * the file system in the snapshots has no journal to be replayed. A device that
+ * can't be frozen, or not for so long, does not hold up the cut: its snapshots
+ * are what a power cut leaves.
  */
 #ifndef VOLUME_CUT_H
 #define VOLUME_CUT_H
@@ -24,12 +29,25 @@ struct cut_part {
 	struct error err;
 };
 
+/* A device that is frozen meanwhile. */
+struct cut_freeze {
+	void *owner;                /* the caller's */
+	const char *node;           /* that uses it; borrowed */
+	const char *device;         /* UUID of device mapper; borrowed */
+	struct node_client *client; /* borrowed; NULL: the node has no blockd */
+	char id[UUID_TEXT_SIZE];    /* of the hold */
+	int r;                      /* 0: it was frozen all the time */
+	struct error err;
+};
+
 struct cut {
 	struct volume_context *ctx;
 	char id[UUID_TEXT_SIZE]; /* of the instant, kept with each; and of the
 				    hold */
 	struct cut_part **parts; /* owned; one for each node */
 	size_t n_parts;
+	struct cut_freeze *freezes; /* owned */
+	size_t n_freezes;
 };
 
 void cut_init(struct cut *cut, struct volume_context *ctx, const char *id);
@@ -42,6 +60,10 @@ void cut_done(struct cut *cut);
 int cut_add(struct cut *cut, const char *node,
 	    const struct node_snapshot_request *request, void *owner,
 	    struct error *err);
+
+/* Add a device that is to be frozen. Both texts are borrowed. */
+int cut_add_freeze(struct cut *cut, const char *node, const char *device,
+		   void *owner, struct error *err);
 
 /* Call @each for every part, several at a time. Returns the first problem. */
 int cut_each(struct cut *cut, void (*each)(void *cut, size_t part),

@@ -179,6 +179,7 @@ void operation_unattach(struct operation *op, struct volume_attachment *a)
 	}
 	a->state = ATTACHMENT_PUBLISHED;
 	a->mount_point[0] = '\0';
+	a->device[0] = '\0';
 }
 
 static const char *how_it_is(enum volume_phase phase)

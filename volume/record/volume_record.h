@@ -144,8 +144,15 @@ enum attachment_state {
 	ATTACHMENT_PUBLISHED, /* may be attached there; nothing is there */
 };
 
+#define VOLUME_DEVICE_SIZE 64 /* bytes with NUL */
+
 struct volume_attachment {
 	char node[RECORD_NAME_SIZE];
+	/*
+	 * UUID of the mapper device there, if extents of other nodes or several
+	 * make it, and it is written to. It is frozen for a cut. "": none.
+	 */
+	char device[VOLUME_DEVICE_SIZE];
 	uint64_t epoch; /* 0: never attached, only published */
 	/* "" while PUBLISHED, and where only a device is attached */
 	char mount_point[PATH_MAX];

@@ -133,6 +133,7 @@ static struct json_object *encode_attachments(
 		json_add_text(object, "node", a->node);
 		json_add_number(object, "epoch", a->epoch);
 		json_add_text(object, "mountPoint", a->mount_point);
+		json_add_text(object, "device", a->device);
 		json_add_text(object, "state", attachment_names[a->state]);
 		json_add(object, "readOnly",
 			 json_object_new_boolean(a->read_only));
@@ -277,6 +278,8 @@ static void check_attachment(struct json_scan *scan,
 	if (a->mount_point[0] && !(here && volume_spec_is_tree(spec)))
 		json_scan_fail(scan, "mountPoint",
 			       "of a volume that is not mounted");
+	if (a->device[0] && !(here && volume_spec_is_device(spec)))
+		json_scan_fail(scan, "device", "of a volume that has none");
 	if (a->state == ATTACHMENT_PUBLISHED && !a->published)
 		json_scan_fail(scan, "published", "does not match state");
 	if (a->shared && !a->read_only)
@@ -298,6 +301,8 @@ static void scan_attachment(struct json_scan *scan, struct json_object *object,
 		       sizeof(a->mount_point),
 		       !volume_spec_is_device(spec) &&
 			       a->state != ATTACHMENT_PUBLISHED);
+	json_scan_text(scan, object, "device", a->device, sizeof(a->device),
+		       false);
 	a->read_only = json_scan_flag(scan, object, "readOnly");
 	a->published = json_scan_flag(scan, object, "published");
 	a->shared = json_scan_flag(scan, object, "shared");

@@ -449,7 +449,14 @@ static void a_device_has_one_file_system_or_none(void **state)
 	/* Mounted, or its device alone. */
 	assert_int_equal(decode_again(record, &err), 0);
 	strcpy(record->attachments[0].mount_point, "/mnt");
+	strcpy(record->attachments[0].device, "TRIB-1");
 	assert_int_equal(decode_again(record, &err), 0);
+	record->attachments[0].state = ATTACHMENT_PUBLISHED;
+	record->attachments[0].published = true;
+	record->attachments[0].mount_point[0] = '\0';
+	assert_int_equal(decode_again(record, &err), -EINVAL);
+	assert_non_null(strstr(error_text(&err), "attachments[0].device"));
+	record->attachments[0].state = ATTACHMENT_ATTACHED;
 	strcpy(record->attachments[0].mount_point, "mnt");
 	assert_int_equal(decode_again(record, &err), -EINVAL);
 	volume_record_free(record);

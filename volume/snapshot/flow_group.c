@@ -249,7 +249,8 @@ static int group_cut(struct operation *steps, struct error *err)
 {
 	struct group_work *w = work_of(steps);
 
-	return snapshot_take(steps, w->records, w->n, &w->left, err);
+	return snapshot_take(steps, w->volumes, w->records, w->n, &w->left,
+			     err);
 }
 
 /* ---- after the cut ---- */

@@ -14,6 +14,8 @@
 #include "volume/op/flow.h"
 #include "volume/snapshot/snapshot_op.h"
 
+#define UNFINISHED "Unfinished" /* the reason of a condition */
+
 /* ---- make ---- */
 
 struct snapshot_make {
@@ -55,7 +57,7 @@ static int snapshot_cut(struct operation *op, struct error *err)
 {
 	struct snapshot_make *make = make_of(op);
 
-	return snapshot_take(op, &make->s->record, 1, &make->left, err);
+	return snapshot_take(op, op, &make->s->record, 1, &make->left, err);
 }
 
 /* Killed, or stopped, here: it is cut anew. */
@@ -70,7 +72,8 @@ static int snapshot_finish(struct operation *op, struct error *err)
 	record->cut_s = clock_wall_s();
 	record->phase = SNAPSHOT_COPYING;
 	for (size_t i = 0; i < record->n_conditions; i++)
-		record->conditions[i].status = true;
+		if (strcmp(record->conditions[i].reason, UNFINISHED) == 0)
+			record->conditions[i].status = true;
 	r = snapshot_extents_look(op, record, NULL);
 	(void)r; /* how far it is can be asked later */
 	r = snapshot_op_save(s, err);
@@ -105,7 +108,7 @@ static int snapshot_keep(struct operation *op, int r, struct error *err)
 {
 	struct snapshot_op *s = make_of(op)->s;
 
-	(void)snapshot_record_condition(s->record, "Cut", false, "Unfinished",
+	(void)snapshot_record_condition(s->record, "Cut", false, UNFINISHED,
 					error_text(err));
 	(void)snapshot_op_save(s, NULL); /* that it is planned suffices */
 	return error_prefix(err, r,
@@ -311,7 +314,7 @@ int snapshot_delete(struct snapshot_op *s, struct operation *op,
 	r = snapshot_extents_delete(op, s->record, SNAPSHOT_SPLIT_DELETED, err);
 	if (r < 0) {
 		(void)snapshot_record_condition(s->record, "Deleted", false,
-						"Unfinished", error_text(err));
+						UNFINISHED, error_text(err));
 		(void)snapshot_op_save(s, NULL); /* a repeat finds out again */
 		(void)error_prefix(err, r,
 				   "snapshot '%s' is not yet deleted (repeat "

@@ -83,10 +83,14 @@ bool snapshot_cuts_again(int r, unsigned runs, enum snapshot_left left);
  * The new state is in the records, not saved. After an error nothing is held.
  * @ret_left: set in any case.
  *
+ * @op       for the progress
+ * @volumes  those of the records, in the same order
+ *
  * Errors as volume_snapshot_create().
  */
-int snapshot_take(struct operation *op, struct snapshot_record *const *records,
-		  size_t n, enum snapshot_left *ret_left, struct error *err);
+int snapshot_take(struct operation *op, const struct operation *volumes,
+		  struct snapshot_record *const *records, size_t n,
+		  enum snapshot_left *ret_left, struct error *err);
 
 /*
  * Delete every extent that may have been made. @state: what a split is then.

@@ -4,6 +4,7 @@
  * the results put into the records.
  */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -87,6 +88,22 @@ static int items_add(struct items *items, struct cut *cut, struct error *err)
 		};
 
 		r = cut_add(cut, item->split->node, &request, item, err);
+	}
+	return r;
+}
+
+/* The devices of a volume, where it is written to. */
+static int freezes_add(struct cut *cut, const struct volume_record *volume,
+		       struct snapshot_record *record, struct error *err)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < volume->n_attachments; i++) {
+		const struct volume_attachment *a = &volume->attachments[i];
+
+		if (a->device[0])
+			r = cut_add_freeze(cut, a->node, a->device, record,
+					   err);
 	}
 	return r;
 }
@@ -183,6 +200,26 @@ bool snapshot_cuts_again(int r, unsigned runs, enum snapshot_left left)
 	return r == -ESTALE && runs < CUTS_MAX && left != SNAPSHOT_LEFT_COMING;
 }
 
+static int take_frozen(const struct cut *cut)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < cut->n_freezes; i++) {
+		const struct cut_freeze *one = &cut->freezes[i];
+		char text[ERROR_TEXT_MAX];
+
+		(void)snprintf(text, sizeof(text),
+			       "as a power cut leaves it: the device on node "
+			       "'%s' was not frozen: %.300s",
+			       one->node, error_text(&one->err));
+		r = snapshot_record_condition(one->owner, "Frozen", one->r == 0,
+					      one->r == 0 ? "Frozen"
+							  : "NotFrozen",
+					      one->r == 0 ? "" : text);
+	}
+	return r;
+}
+
 static int carry_out(struct operation *op, struct cut *cut, size_t extents,
 		     struct error *err)
 {
@@ -199,11 +236,14 @@ static int carry_out(struct operation *op, struct cut *cut, size_t extents,
 				   extents, s);
 	if (r == 0)
 		r = cut_run(cut, err);
+	if (r == 0 && take_frozen(cut) < 0)
+		r = error_set(err, ENOMEM, "out of memory");
 	return r < 0 ? r : take_all(cut, err);
 }
 
-int snapshot_take(struct operation *op, struct snapshot_record *const *records,
-		  size_t n, enum snapshot_left *ret_left, struct error *err)
+int snapshot_take(struct operation *op, const struct operation *volumes,
+		  struct snapshot_record *const *records, size_t n,
+		  enum snapshot_left *ret_left, struct error *err)
 {
 	struct items items = {0};
 	struct cut cut;
@@ -212,6 +252,8 @@ int snapshot_take(struct operation *op, struct snapshot_record *const *records,
 	cut_init(&cut, op->ctx, records[0]->cut);
 	if (r == 0)
 		r = items_add(&items, &cut, err);
+	for (size_t i = 0; r == 0 && i < n; i++)
+		r = freezes_add(&cut, volumes[i].record, records[i], err);
 	if (r == 0)
 		r = carry_out(op, &cut, items.n, err);
 	*ret_left = what_is_left(&cut);
