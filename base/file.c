@@ -5,10 +5,15 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 
 #include "base/cleanup.h"
+
+#ifndef MFD_NOEXEC_SEAL
+#define MFD_NOEXEC_SEAL 8u /* linux/memfd.h; since Linux 6.3 */
+#endif
 
 #define READ_FIRST 4096 /* bytes; /proc tells a size of 0 */
 
@@ -241,6 +246,13 @@ int dir_make(const char *path, mode_t mode, struct error *err)
 		*at = '/';
 	}
 	return dir_make_one(copy, mode, err);
+}
+
+int file_memfd(const char *name)
+{
+	int fd = memfd_create(name, MFD_CLOEXEC | MFD_NOEXEC_SEAL);
+
+	return fd < 0 && errno == EINVAL ? memfd_create(name, MFD_CLOEXEC) : fd;
 }
 
 const char *file_find_program(const char *name, char *buf)

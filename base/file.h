@@ -40,6 +40,12 @@ int dir_make(const char *path, mode_t mode, struct error *err);
 int fd_write_all(int fd, const void *data, size_t length);
 
 /*
+ * Make an empty memfd, named @name where the kernel shows it; owned. It cannot
+ * be executed, as vm.memfd_noexec may demand. -1 with errno.
+ */
+int file_memfd(const char *name);
+
+/*
  * Find another program of ours: beside the running one, else by PATH. Returns
  * @buf (PATH_MAX bytes) with a path, or @name.
  */

@@ -9,16 +9,13 @@
 #include <sys/stat.h>
 
 #include "base/cleanup.h"
+#include "base/file.h"
 #include "base/wire/crc32c.h"
 #include "union/state/fd_store.h"
 #include "union/state/node_record.h"
 #include "union/state/open_table.h"
 #include "union/state/reply_cache.h"
 #include "union/state/reply_cache_slots.h"
-
-#ifndef MFD_NOEXEC_SEAL
-#define MFD_NOEXEC_SEAL 8u /* linux/memfd.h; since Linux 6.3 */
-#endif
 
 #define MAGIC "tribunst"
 
@@ -112,20 +109,9 @@ static int map(struct state *state)
 	return 0;
 }
 
-/* An empty memfd; a descriptor, or -1 with errno. */
-static int make_memory(void)
-{
-	/* A memfd that cannot be executed, as vm.memfd_noexec may demand. */
-	int fd = memfd_create("trib-union", MFD_CLOEXEC | MFD_NOEXEC_SEAL);
-
-	return fd < 0 && errno == EINVAL
-		       ? memfd_create("trib-union", MFD_CLOEXEC)
-		       : fd;
-}
-
 int state_create(struct state *ret)
 {
-	struct state state = {.fd = make_memory()};
+	struct state state = {.fd = file_memfd("trib-union")};
 	int r;
 
 	if (state.fd < 0)
