@@ -22,11 +22,14 @@ static int launch_unreachable(const char *path, int code, struct error *err)
 			 path, strerror(code));
 }
 
-static int launch_connect(const char *path, int *ret_fd, struct error *err)
+/* @flags: SOCK_NONBLOCK, or 0. */
+static int launch_connect(const char *path, int flags, int *ret_fd,
+			  struct error *err)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	const struct timeval wait = {.tv_sec = ANSWER_S};
-	auto_close int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	auto_close int fd = socket(AF_UNIX,
+				   SOCK_SEQPACKET | SOCK_CLOEXEC | flags, 0);
 
 	if (fd < 0)
 		return error_set(err, errno, "socket: %s", strerror(errno));
@@ -88,7 +91,7 @@ static int launch_ask(const char *path, const struct launch_request *request,
 	int r = launch_request_encode(request, &data, &length, err);
 
 	if (r == 0)
-		r = launch_connect(path, &fd, err);
+		r = launch_connect(path, 0, &fd, err);
 	if (r < 0)
 		return r;
 	r = send_request(fd, data, length, passed, n_passed);
@@ -111,12 +114,63 @@ static int launch_ask(const char *path, const struct launch_request *request,
 	return 0;
 }
 
+/* Set the words of @request; @words: LAUNCH_ARGS_MAX + 2. */
+static void set_words(struct launch_request *request, const char **words,
+		      const char *const *argv)
+{
+	const char *slash = strrchr(argv[0], '/');
+
+	while (argv[request->argc] && request->argc <= LAUNCH_ARGS_MAX) {
+		words[request->argc] = argv[request->argc];
+		request->argc++;
+	}
+	words[0] = slash ? slash + 1 : argv[0];
+	request->argv = words;
+}
+
+/* The process at the other side of @fd; 0: it is not known. */
+static pid_t launcher_of(int fd)
+{
+	struct ucred peer = {0};
+	socklen_t size = sizeof(peer);
+
+	return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0
+		       ? 0
+		       : peer.pid;
+}
+
+int launch_store_begin(const char *socket, const char *const *argv, int log_fd,
+		       int other_than, int *ret_fd, struct error *err)
+{
+	struct launch_request request = {
+		.pid = getpid(), .flags = LAUNCH_STORES | LAUNCH_HAS_LOG};
+	const char *words[LAUNCH_ARGS_MAX + 2];
+	auto_free void *data = NULL;
+	auto_close int fd = -1;
+	size_t length = 0;
+	int r;
+
+	set_words(&request, words, argv);
+	r = launch_request_encode(&request, &data, &length, err);
+	if (r == 0)
+		r = launch_connect(socket, SOCK_NONBLOCK, &fd, err);
+	if (r < 0)
+		return r;
+	if (other_than >= 0 && launcher_of(fd) == launcher_of(other_than))
+		return error_set(err, EALREADY, "'%s': it is the same launcher",
+				 socket);
+	r = send_request(fd, data, length, &log_fd, 1);
+	if (r < 0)
+		return launch_unreachable(socket, -r, err);
+	*ret_fd = take_fd(&fd);
+	return 0;
+}
+
 int launch_start(const char *socket, const char *const *argv, int log_fd,
 		 int pass_fd, pid_t *ret_pid, struct error *err)
 {
 	struct launch_request request = {.pid = getpid()};
 	struct launch_reply reply = {0};
-	const char *slash = strrchr(argv[0], '/');
 	const char *words[LAUNCH_ARGS_MAX + 2];
 	int passed[2], r;
 	size_t n = 0;
@@ -131,12 +185,7 @@ int launch_start(const char *socket, const char *const *argv, int log_fd,
 		request.flags |= LAUNCH_HAS_PASS;
 		passed[n++] = pass_fd;
 	}
-	while (argv[request.argc] && request.argc <= LAUNCH_ARGS_MAX) {
-		words[request.argc] = argv[request.argc];
-		request.argc++;
-	}
-	words[0] = slash ? slash + 1 : argv[0];
-	request.argv = words;
+	set_words(&request, words, argv);
 	r = launch_ask(socket, &request, passed, n, &reply, err);
 	if (r == 0 && reply.code)
 		r = error_set(err, reply.code, "%s", reply.text);

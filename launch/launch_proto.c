@@ -8,7 +8,7 @@
 
 #include "base/wire/cursor.h"
 
-#define FLAGS (LAUNCH_HAS_LOG | LAUNCH_HAS_PASS)
+#define FLAGS (LAUNCH_HAS_LOG | LAUNCH_HAS_PASS | LAUNCH_STORES)
 
 /* ---- requests ---- */
 

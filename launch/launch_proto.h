@@ -3,7 +3,8 @@
  * Packets on the socket of trib-launch: one packet asks for a program, one
  * packet answers, then the connection is closed. Descriptors go beside
  * the request (SCM_RIGHTS): first the log, then the one passed on, as its
- * flags say. No state, no I/O.
+ * flags say. A request that stores is answered only if it is refused, and
+ * messages of fd_store_message.h follow it. No state, no I/O.
  */
 #ifndef LAUNCH_LAUNCH_PROTO_H
 #define LAUNCH_LAUNCH_PROTO_H
@@ -26,6 +27,9 @@
 
 #define LAUNCH_HAS_LOG  0x1 /* a descriptor: standard output and error */
 #define LAUNCH_HAS_PASS 0x2 /* a descriptor: it gets it as number 3 */
+#define LAUNCH_STORES                                           \
+	0x4 /* start it only when who asks ends: launch_store.h \
+	     */
 
 struct launch_wire_request { /* then @count strings, each with its NUL */
 	be32 magic;

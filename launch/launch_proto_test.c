@@ -80,7 +80,7 @@ static void a_request_that_makes_no_sense_is_refused(void **state)
 	(void)state;
 	assert_int_equal(changed(0, 0), -EPROTO);
 	assert_int_equal(changed(5, 2), -EPROTONOSUPPORT);
-	assert_int_equal(changed(7, 4), -EPROTO);    /* a flag not known */
+	assert_int_equal(changed(7, 8), -EPROTO);    /* a flag not known */
 	assert_int_equal(changed(8, 0x80), -EPROTO); /* a negative pid */
 	assert_int_equal(changed(11, 0), -EPROTO);   /* pid 0 */
 	assert_int_equal(changed(15, 0), -EPROTO);   /* no words */

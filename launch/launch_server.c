@@ -3,7 +3,6 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdint.h>
@@ -17,9 +16,8 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "base/file.h"
-#include "base/kernel/oom.h"
 #include "base/log.h"
+#include "launch/launch_handle.h"
 #include "launch/launch_proto.h"
 #include "launch/launch_socket.h"
 
@@ -32,7 +30,7 @@ struct peer {
 };
 
 struct server {
-	const struct launch_config *config;
+	struct launch_handler handler;
 	struct launch_socket socket;
 	int signal_fd;
 	bool paused; /* no descriptor was left for the next peer */
@@ -40,91 +38,6 @@ struct server {
 	struct peer peers[LAUNCH_PEERS];
 	char request[LAUNCH_REQUEST_MAX];
 };
-
-/* ---- what may be started ---- */
-
-static bool launch_program_known(const char *name)
-{
-	return strcmp(name, "trib-union") == 0 || strcmp(name, "trib-nbd") == 0;
-}
-
-static int start_program(struct server *s, const struct launch_request *request,
-			 const int *fds, struct launch_reply *reply,
-			 struct error *err)
-{
-	int log = request->flags & LAUNCH_HAS_LOG ? fds[0] : -1;
-	int pass = request->flags & LAUNCH_HAS_PASS ? fds[log >= 0] : -1, r;
-	char path[PATH_MAX];
-
-	if (!launch_program_known(request->argv[0]))
-		return error_set(err, EPERM,
-				 "it starts trib-union and trib-nbd only");
-	if (snprintf(path, sizeof(path), "%s/%s", s->config->bin_dir,
-		     request->argv[0]) >= (int)sizeof(path))
-		return error_set(err, ENAMETOOLONG, "its path is too long");
-	request->argv[0] = path;
-	r = oom_start(s->config->oom_score, request->argv, log, pass,
-		      &reply->pid, err);
-	if (r == 0)
-		log_info("started %s: process %d, for process %d",
-			 strrchr(path, '/') + 1, (int)reply->pid,
-			 (int)request->pid);
-	return r;
-}
-
-/* ---- who asks ---- */
-
-static int check_peer(struct server *s, int fd, pid_t *ret_pid,
-		      struct error *err)
-{
-	struct ucred peer;
-	socklen_t size = sizeof(peer);
-
-	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0)
-		return error_set(err, errno, "SO_PEERCRED: %s",
-				 strerror(errno));
-	if (peer.uid != s->config->uid)
-		return error_set(err, EACCES, "user %u may not ask", peer.uid);
-	*ret_pid = peer.pid;
-	return 0;
-}
-
-/* The pid in our answer has to mean the same process to the peer. */
-static int check_namespace(pid_t seen, pid_t said, struct error *err)
-{
-	if (seen == said)
-		return 0;
-	return error_set(
-		err, EPERM,
-		"process %d is in another PID namespace than the launcher "
-		"and would not find the processes it starts",
-		(int)said);
-}
-
-static int launch_handle(struct server *s, int fd, size_t length,
-			 const int *fds, size_t n_fds,
-			 struct launch_reply *reply, struct error *err)
-{
-	struct launch_request request;
-	size_t wanted;
-	pid_t pid = 0;
-	int r = check_peer(s, fd, &pid, err);
-
-	if (r == 0)
-		r = launch_request_decode(s->request, length, &request, err);
-	if (r < 0)
-		return r;
-	wanted = !!(request.flags & LAUNCH_HAS_LOG) +
-		 !!(request.flags & LAUNCH_HAS_PASS);
-	r = check_namespace(pid, request.pid, err);
-	if (r == 0 && n_fds != wanted)
-		r = error_set(err, EPROTO, "%zu descriptors came, not %zu",
-			      n_fds, wanted);
-	if (r == 0)
-		r = start_program(s, &request, fds, reply, err);
-	launch_request_done(&request);
-	return r;
-}
 
 /* ---- requests ---- */
 
@@ -158,7 +71,8 @@ static void launch_answer(struct server *s, int fd, struct launch_reply *reply,
 			log_warning("refused a request: %s", reply->text);
 	}
 	length = launch_reply_encode(reply, wire);
-	/* The answer fits the buffer; a closed peer needs none. */
+	/* The answer fits the buffer; a closed peer needs none, nor one that
+	 * has descriptors stored: its @fd is -1. */
 	(void)send(fd, wire, length, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
@@ -190,8 +104,8 @@ static void launch_receive(struct server *s, struct peer *peer)
 		if (message.msg_flags & (MSG_TRUNC | MSG_CTRUNC))
 			r = error_set(&err, EMSGSIZE, "too large a request");
 		else
-			r = launch_handle(s, peer->fd, (size_t)n, fds, n_fds,
-					  &reply, &err);
+			r = launch_handle(&s->handler, &peer->fd, s->request,
+					  (size_t)n, fds, n_fds, &reply, &err);
 		while (n_fds > 0)
 			fd_close(fds[--n_fds]);
 		launch_answer(s, peer->fd, &reply, r, &err);
@@ -271,37 +185,74 @@ static int take_signals(struct server *s)
 	return stop;
 }
 
+/* The descriptors that the server waits for. */
+struct waited {
+	struct pollfd *fds; /* owned */
+	size_t count;
+};
+
+#define WAITED_STORED (LAUNCH_PEERS + 2) /* the first that is stored */
+
+/* False: for want of memory. */
+static bool fill_waited(struct server *s, struct waited *w)
+{
+	size_t count = WAITED_STORED + s->handler.store.count;
+	struct pollfd *fds = reallocarray(w->fds, count, sizeof(*fds));
+
+	if (!fds)
+		return false;
+	w->fds = fds;
+	w->count = count;
+	fds[0] = (struct pollfd){.fd = s->signal_fd, .events = POLLIN};
+	fds[1] = (struct pollfd){
+		.fd = free_place(s) && !s->paused ? s->socket.fd : -1,
+		.events = POLLIN};
+	for (size_t i = 0; i < LAUNCH_PEERS; i++)
+		fds[i + 2] = (struct pollfd){.fd = s->peers[i].fd,
+					     .events = POLLIN};
+	launch_store_poll(&s->handler.store, fds + WAITED_STORED);
+	return true;
+}
+
+/* Tell how long to wait at most; ms, -1: until something comes. */
+static int wait_ms(struct server *s)
+{
+	int late = drop_late(s),
+	    store = launch_store_wait_ms(&s->handler.store);
+
+	return late < 0 || (store >= 0 && store < late) ? store : late;
+}
+
 static void launch_serve_client(struct server *s)
 {
-	struct pollfd fds[LAUNCH_PEERS + 2];
+	struct waited w = {0};
+	int timeout_ms, stop = 0;
 
-	for (;;) {
-		int timeout_ms = drop_late(s), stop = 0;
-
-		fds[0] = (struct pollfd){.fd = s->signal_fd, .events = POLLIN};
-		fds[1] = (struct pollfd){
-			.fd = free_place(s) && !s->paused ? s->socket.fd : -1,
-			.events = POLLIN};
-		for (size_t i = 0; i < LAUNCH_PEERS; i++)
-			fds[i + 2] = (struct pollfd){.fd = s->peers[i].fd,
-						     .events = POLLIN};
-		s->paused = false;
-		if (poll(fds, array_size(fds), timeout_ms) <= 0)
+	while (!stop) {
+		timeout_ms = wait_ms(s);
+		if (!fill_waited(s, &w)) {
+			(void)poll(NULL, 0, ACCEPT_PAUSE_MS);
 			continue;
-		if (fds[0].revents)
-			stop = take_signals(s);
-		if (stop) {
-			log_info("%s: stopping; the started processes live on",
-				 strsignal(stop));
-			return;
 		}
+		s->paused = false;
+		if (poll(w.fds, w.count, timeout_ms) < 0)
+			continue;
+		if (w.fds[0].revents)
+			stop = take_signals(s);
+		if (stop)
+			break;
+		/* Before peers: those may add to what is stored. */
+		launch_store_look(&s->handler.store, w.fds + WAITED_STORED);
 		for (size_t i = 0; i < LAUNCH_PEERS; i++) {
-			if (fds[i + 2].revents)
+			if (w.fds[i + 2].revents)
 				launch_receive(s, &s->peers[i]);
 		}
-		if (fds[1].revents)
+		if (w.fds[1].revents)
 			take_peer(s);
 	}
+	log_info("%s: stopping; the started processes live on",
+		 strsignal(stop));
+	free(w.fds);
 }
 
 static int signals_open(struct error *err)
@@ -327,7 +278,7 @@ int launch_serve(const struct launch_config *config, struct error *err)
 
 	if (!s)
 		return error_set(err, ENOMEM, "out of memory");
-	s->config = config;
+	launch_handler_init(&s->handler, config);
 	for (size_t i = 0; i < LAUNCH_PEERS; i++)
 		s->peers[i].fd = -1;
 	s->signal_fd = signals_open(err);
@@ -342,6 +293,7 @@ int launch_serve(const struct launch_config *config, struct error *err)
 	}
 	for (size_t i = 0; i < LAUNCH_PEERS; i++)
 		fd_close(s->peers[i].fd);
+	launch_store_done(&s->handler.store);
 	fd_close(s->signal_fd);
 	free(s);
 	return r;

@@ -4,6 +4,7 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -11,6 +12,7 @@
 #include "base/log.h"
 #include "base/notify.h"
 #include "base/options.h"
+#include "launch/launch_client.h"
 #include "launch/launch_server.h"
 
 #define EXIT_USAGE     2
@@ -19,6 +21,7 @@
 struct config {
 	char *socket;
 	char *bin_dir;
+	char *peer;
 	bool help;
 	bool version;
 };
@@ -35,6 +38,10 @@ static const struct option_row rows[] = {
 	ROW("bin-dir", 0, OPTION_STRING, bin_dir, "DIR",
 	    "directory of trib-union and trib-nbd (default: that of "
 	    "this program)",
+	    NULL),
+	ROW("peer", 0, OPTION_STRING, peer, "SOCKET",
+	    "another trib-launch, in another cgroup: it stores what unions "
+	    "started here need after they are killed (default: this one does)",
 	    NULL),
 	ROW("help", 'h', OPTION_FLAG, help, NULL, "show this", NULL),
 	ROW("version", 'V', OPTION_FLAG, version, NULL, "show the version",
@@ -58,6 +65,17 @@ static void show_help(void)
 static void launch_ready(void)
 {
 	(void)notify_send("READY=1"); /* nobody may be listening */
+}
+
+/* The launcher stores descriptors of every union. */
+static void raise_limit(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
+		return;
+	limit.rlim_cur = limit.rlim_max;
+	(void)setrlimit(RLIMIT_NOFILE, &limit); /* not more than allowed */
 }
 
 static int own_dir(char *ret, size_t size)
@@ -88,6 +106,10 @@ static int launch_run(const struct config *config)
 		return EXIT_FAILURE;
 	if (chdir("/") < 0) /* keep no other directory busy */
 		return log_error(EXIT_FAILURE, "chdir: %s", strerror(errno));
+	raise_limit();
+	if (setenv(LAUNCH_STORE_VARIABLE,
+		   config->peer ? config->peer : config->socket, 1) < 0)
+		return log_error(EXIT_FAILURE, "out of memory");
 	if (launch_serve(&served, &err) < 0)
 		return log_error(EXIT_FAILURE, "%s", error_text(&err));
 	(void)notify_send("STOPPING=1");
@@ -100,6 +122,10 @@ static int launch_check(const struct config *config, struct error *err)
 		return error_set(err, EINVAL,
 				 "socket '%s': write an absolute path",
 				 config->socket);
+	if (config->peer && config->peer[0] != '/')
+		return error_set(err, EINVAL,
+				 "peer '%s': write an absolute path",
+				 config->peer);
 	if (config->bin_dir && config->bin_dir[0] != '/')
 		return error_set(err, EINVAL,
 				 "bin-dir '%s': write an absolute path",

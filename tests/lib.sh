@@ -175,7 +175,7 @@ end_at_once() {
 
 # Of the union whose last words are these (a regular expression): what was
 # started and would start another server, and who serves.
-union_supervisor() { first_of "trib-union -f -o .*$1\$"; }
+union_supervisor() { first_of "trib-union -f (--stored-fd=3 )?-o .*$1\$"; }
 union_server() { first_of "trib-union -f --holder-fd=3 .*$1\$"; }
 # Print the processes with these words, without their children: a process that was
 # just forked has the words of its parent until it executes its program.

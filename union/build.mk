@@ -6,7 +6,7 @@ $(eval $(call library,union,\
   union/sys/copy_data.c union/view/dir_change.c union/branch/dir_fd.c union/open/dir_listing.c union/sys/dir_offset.c union/open/dir_parts.c union/open/dir_read.c union/node/dir_attr_lock.c \
   union/ops/dot_union.c union/live/drain.c union/migrate/drain_dir.c union/migrate/drain_walk.c union/open/durable.c union/sys/empty_dir.c union/state/stuck_server.c union/supervisor/stuck_servers.c \
   union/ops/explain.c union/sys/file_in_use.c union/migrate/inode_paths.c union/branch/folding.c union/open/branch_full.c union/state/fuse_connection.c \
-  union/node/migrate_lock.c union/sys/handle.c union/sys/task_blocked.c union/live/branch_recover.c union/supervisor/fd_store_server.c union/supervisor/supervisor.c union/sys/immutable.c \
+  union/node/migrate_lock.c union/sys/handle.c union/sys/task_blocked.c union/live/branch_recover.c union/supervisor/launcher_mirror.c union/supervisor/supervisor_mount.c union/supervisor/supervisor_stored.c union/supervisor/supervisor.c union/sys/immutable.c \
   union/sys/task_syscall.c union/sys/inode_number.c union/branch/intent.c union/migrate/intent_recover.c union/state/fd_store.c union/state/death_pipe.c union/sys/limits.c \
   union/live/add_branch.c union/live/remove_branch.c union/live/set_branch.c union/view/lookup.c \
   union/view/merge.c union/view/open_copy.c union/state/thread_branches.c union/serve/mount.c union/live/mount_strict.c union/config/mount_words.c union/branch/submount.c union/migrate/migrate_file.c union/migrate/migrate_check.c union/migrate/migrate_copy.c union/node/dirty_ranges.c union/sys/named.c union/view/name_filter.c union/view/name_hash_set.c \
@@ -21,12 +21,12 @@ $(eval $(call library,union,\
   union/migrate/relocate.c union/live/remount.c union/live/remounted.c union/change/remove_dir.c union/change/rename_dir.c \
   union/change/rename_exchange.c union/change/rename_hits.c union/change/rename_parts.c union/state/request.c union/migrate/room.c \
   union/recover/saved_nodes.c union/recover/saved_nodes_file.c union/view/lookup_policy.c union/serve/fuse_threads.c union/serve/watchdog.c union/live/settings.c union/state/state.c union/view/state_note.c union/sys/statx.c union/view/subdirs.c union/view/branch_stats.c \
-  union/recover/handover.c union/ops/trim.c union/recover/unfinished.c union/view/unionfs.c union/recover/unionfs_life.c union/view/unseen.c,fuse3 json-c,base))
+  union/recover/handover.c union/ops/trim.c union/recover/unfinished.c union/view/unionfs.c union/recover/unionfs_life.c union/view/unseen.c,fuse3 json-c,launch base))
 $(eval $(call program,trib-union,union/main.c,union))
 $(eval $(call test_helper,union/testkit/outcomes,base,))
 $(eval $(call test_helper,union/testkit/random_io,base,))
 $(foreach t,branch/branch branch/branch_health control/control_proto branch/dir_fd\
-  sys/dir_offset node/migrate_lock sys/handle sys/task_blocked supervisor/fd_store_server\
+  sys/dir_offset node/migrate_lock sys/handle sys/task_blocked\
   supervisor/supervisor sys/inode_number branch/intent state/fd_store sys/limits\
   live/remove_branch view/merge state/thread_branches branch/submount view/name_filter\
   node/node node/lost_forget node/node_restore state/open_table\

@@ -118,8 +118,12 @@ test_a_killed_driver_leaves_its_volumes_working() {
 	writer_stop "$t"
 	check "$t"
 
-	# What dies is put right, by the launcher again.
+	# What dies is followed by what the launcher starts: open files go on.
+	exec 9>"$t/open"
 	union_kill "$C/host1/.*"
+	echo on >&9
+	exec 9>&-
+	same "$(cat "$t/open")" on
 	eventually 30 check "$t"
 	p=$(servers | awk '$1 == "trib-union" {print $2}')
 	same "$(awk '{print $4}' "/proc/$p/stat")" "$LAUNCHER"

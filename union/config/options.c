@@ -514,6 +514,11 @@ static int parse_flag(struct union_options *options, int argc, char **argv,
 		if (r < 0)
 			return r;
 		options->supervisor_fd = (int)fd;
+	} else if (strncmp(word, "--stored-fd=", 12) == 0) {
+		r = parse_number("--stored-fd", word + 12, 3, 1023, &fd, err);
+		if (r < 0)
+			return r;
+		options->stored_fd = (int)fd;
 	} else if (strcmp(word, "--without=resend") == 0) {
 		options->without_resend = true;
 	} else if (strncmp(word, "-o", 2) == 0) {
@@ -543,6 +548,7 @@ static void set_defaults(struct union_options *options)
 	options->ready_fd = -1;
 	options->start_fd = -1;
 	options->supervisor_fd = -1;
+	options->stored_fd = -1;
 }
 
 /*
@@ -586,9 +592,9 @@ int union_options_parse(int argc, char **argv, struct union_options *ret,
 		ret->cache_timeout = 0;
 	/*
 	 * A server's mount may be dead until it serves. So a server that goes
-	 * on must not look for matches of a pattern.
+	 * on must not look for matches of a pattern, nor its supervisor.
 	 */
-	ret->lists_later = ret->supervisor_fd >= 0;
+	ret->lists_later = ret->supervisor_fd >= 0 || ret->stored_fd >= 0;
 	r = copy_text(&ret->list, words[0], err);
 	if (r == 0)
 		r = copy_text(&ret->mountpoint, words[1], err);

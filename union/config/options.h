@@ -47,6 +47,9 @@ struct union_options {
 	bool lists_later;    /* such a server: options_branches() of @list */
 	int supervisor_fd;   /* of a server that survives: to its supervisor; -1
 			      */
+	int stored_fd;       /* of a supervisor that follows a killed one: to
+			      * the launcher; -1
+			      */
 	int ready_fd;        /* -1: none; told when the union is mounted */
 	int start_fd;        /* -1: none; it says when to begin: start_wait() */
 };

@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <stdatomic.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -14,8 +13,6 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
-
-#define HEAD offsetof(struct fd_store_message, text)
 
 struct kept {
 	uint64_t token;
@@ -27,65 +24,6 @@ static struct {
 	struct kept *items;
 	size_t count, size;
 } keep = {.socket = -1};
-
-union fd_space {
-	struct cmsghdr header;
-	char data[CMSG_SPACE(sizeof(int))];
-};
-
-int fd_store_send(int socket, enum fd_store_op op, uint64_t token,
-		  const char *text, int fd)
-{
-	struct fd_store_message message = {.op = op, .token = token};
-	size_t length = text ? strnlen(text, sizeof(message.text) - 1) : 0;
-	struct iovec iov = {&message, HEAD + length};
-	union fd_space space = {0};
-	struct msghdr header = {.msg_iov = &iov, .msg_iovlen = 1};
-	ssize_t n;
-
-	if (length)
-		memcpy(message.text, text, length);
-	if (fd >= 0) {
-		header.msg_control = &space;
-		header.msg_controllen = sizeof(space);
-		space.header.cmsg_level = SOL_SOCKET;
-		space.header.cmsg_type = SCM_RIGHTS;
-		space.header.cmsg_len = CMSG_LEN(sizeof(int));
-		memcpy(CMSG_DATA(&space.header), &fd, sizeof(int));
-	}
-	do
-		n = sendmsg(socket, &header, MSG_NOSIGNAL);
-	while (n < 0 && errno == EINTR);
-	return n < 0 ? -errno : 0;
-}
-
-int fd_store_receive(int socket, struct fd_store_message *ret, int *ret_fd)
-{
-	struct iovec iov = {ret, sizeof(*ret)};
-	union fd_space space = {0};
-	struct msghdr header = {.msg_iov = &iov,
-				.msg_iovlen = 1,
-				.msg_control = &space,
-				.msg_controllen = sizeof(space)};
-	struct cmsghdr *part;
-	ssize_t n;
-
-	*ret_fd = -1;
-	memset(ret, 0, sizeof(*ret));
-	/* A peer that ended with unread messages is an error, once. Its own
-	 * messages from before are still to come. */
-	do
-		n = recvmsg(socket, &header, MSG_CMSG_CLOEXEC);
-	while (n < 0 && (errno == EINTR || errno == ECONNRESET));
-	if (n <= 0)
-		return n < 0 ? -errno : 0;
-	part = CMSG_FIRSTHDR(&header);
-	if (part && part->cmsg_type == SCM_RIGHTS &&
-	    part->cmsg_len == CMSG_LEN(sizeof(int)))
-		memcpy(ret_fd, CMSG_DATA(part), sizeof(int));
-	ret->text[sizeof(ret->text) - 1] = '\0';
-	return (size_t)n >= HEAD ? 1 : -EPROTO;
-}
 
 static int add_stored(uint64_t token, int fd)
 {

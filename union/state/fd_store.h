@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "launch/fd_store_message.h"
 
 #define FD_STORE_VERSION 3 /* of all this; a part of state_layout() */
 
@@ -29,37 +30,6 @@
 #define FD_STORE_LOCK                                          \
 	(1ull << 62) /* the first of BRANCH_MAX: branch_lock.h \
 		      */
-
-enum fd_store_op {
-	FD_STORE_ADD = 1, /* with a descriptor; both ways */
-	FD_STORE_DROP,    /* to the supervisor */
-	FD_STORE_READY,   /* to the supervisor: it serves */
-	FD_STORE_FAILED,  /* to the supervisor: it does not; with @text, and
-			an errno for @token */
-	FD_STORE_END,     /* to the server: those were all */
-	FD_STORE_MOUNTS,  /* to the supervisor: it is about to */
-	FD_STORE_REPLACE, /* to the supervisor: another server is to take over
-			   */
-	FD_STORE_REFUSED, /* to the server: none can; with @text, and the token
-			 it asked with */
-	FD_STORE_DEATH_PIPE, /* to the supervisor: see death_pipe.h; with a
-			      * descriptor
-			      */
-};
-
-struct fd_store_message {
-	uint32_t op;
-	uint32_t reserved;
-	uint64_t token;
-	char text[ERROR_TEXT_MAX]; /* sent as far as it is used */
-};
-
-/* Send a message; @fd -1: none. 0 or -errno: the other side is gone. */
-int fd_store_send(int socket, enum fd_store_op op, uint64_t token,
-		  const char *text, int fd);
-
-/* Wait for a message. 1, with @ret_fd (-1: none); 0: the other side is gone. */
-int fd_store_receive(int socket, struct fd_store_message *ret, int *ret_fd);
 
 /*
  * Begin, in the server, which has one supervisor: take @socket and the

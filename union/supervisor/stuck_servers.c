@@ -30,6 +30,19 @@ bool stuck_servers_fit(const struct stuck_servers *servers)
 	return find_place(servers) < FD_STORE_STUCK_MAX;
 }
 
+void stuck_servers_resume(struct stuck_servers *servers,
+			  const struct fd_store_server *held)
+{
+	unsigned i;
+	int fd;
+
+	for (i = 0; i < FD_STORE_STUCK_MAX; i++) {
+		fd = fd_store_server_fd(held, FD_STORE_STUCK + i);
+		if (fd >= 0)
+			servers->pidfds[i] = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	}
+}
+
 bool stuck_servers_add(struct stuck_servers *servers,
 		       struct fd_store_server *held, int pidfd)
 {
@@ -55,21 +68,26 @@ unsigned stuck_servers_poll(const struct stuck_servers *servers,
 	return count;
 }
 
+/* Has it ended? It may be the child of an earlier supervisor. */
+static bool has_ended(int pidfd)
+{
+	struct pollfd process = {.fd = pidfd, .events = POLLIN};
+	siginfo_t info = {0};
+
+	if (waitid(P_PIDFD, (id_t)pidfd, &info, WEXITED | WNOHANG) == 0)
+		return info.si_pid;
+	return errno == ECHILD && poll(&process, 1, 0) > 0;
+}
+
 void stuck_servers_reap(struct stuck_servers *servers,
 			struct fd_store_server *held)
 {
-	siginfo_t info;
 	unsigned i;
 
 	for (i = 0; i < FD_STORE_STUCK_MAX; i++) {
-		info.si_pid = 0;
-		if (servers->pidfds[i] < 0 ||
-		    waitid(P_PIDFD, (id_t)servers->pidfds[i], &info,
-			   WEXITED | WNOHANG) < 0 ||
-		    !info.si_pid)
+		if (servers->pidfds[i] < 0 || !has_ended(servers->pidfds[i]))
 			continue;
-		log_info("the server %d, which was killed before, has ended",
-			 info.si_pid);
+		log_info("a server that was killed before has ended");
 		fd_store_server_drop(held, FD_STORE_STUCK + i);
 		fd_close(take_fd(&servers->pidfds[i]));
 	}

@@ -10,8 +10,8 @@
 #include <poll.h>
 #include <stdbool.h>
 
+#include "launch/fd_store_server.h"
 #include "union/state/fd_store.h"
-#include "union/supervisor/fd_store_server.h"
 
 struct stuck_servers {
 	int pidfds[FD_STORE_STUCK_MAX]; /* owned; -1: none */
@@ -22,8 +22,12 @@ void stuck_servers_init(struct stuck_servers *servers);
 /* Is there room for one more? */
 bool stuck_servers_fit(const struct stuck_servers *servers);
 
+/* Begin with those that @held has, of an earlier supervisor. */
+void stuck_servers_resume(struct stuck_servers *servers,
+			  const struct fd_store_server *held);
+
 /*
- * Add @pidfd, of a child, which is taken. False: it is not, for want of room.
+ * Add @pidfd, of a server, which is taken. False: it is not, for want of room.
  */
 bool stuck_servers_add(struct stuck_servers *servers,
 		       struct fd_store_server *held, int pidfd);

@@ -2,17 +2,14 @@
 #include "union/supervisor/supervisor.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mount.h>
 #include <sys/pidfd.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -22,11 +19,8 @@
 #include "base/log.h"
 #include "base/process.h"
 #include "union/state/fd_store.h"
-#include "union/state/fuse_connection.h"
 #include "union/state/state.h"
-#include "union/supervisor/fd_store_server.h"
-#include "union/supervisor/restart_backoff.h"
-#include "union/supervisor/stuck_servers.h"
+#include "union/supervisor/supervisor_state.h"
 #include "union/sys/limits.h"
 #include "union/sys/task_blocked.h"
 
@@ -39,35 +33,6 @@
 #define GATHER_MS      1
 #define MESSAGES_MAX   256              /* at once */
 #define OWN_PROGRAM    "/proc/self/exe" /* also when it was removed */
-
-struct supervisor {
-	const char **argv;
-	char *mountpoint; /* absolute */
-	void (*ready)(void *context);
-	void *context;
-	struct fd_store_server held;
-	struct stuck_servers dying;
-	int signals;
-	bool ending;   /* somebody asked for it */
-	bool replaced; /* by us: somebody asked for another server */
-	bool told;     /* @ready was called */
-	bool mounts;   /* a server has mounted, or was about to */
-	bool has_device;
-	struct statx device; /* of what it has mounted */
-	bool own;            /* the next server is OWN_PROGRAM */
-	struct restart_backoff pace;
-	int pause_ms, oom_score; /* the last; of servers */
-	/* Of the server: */
-	pid_t pid;
-	int pidfd, socket;
-	int death_pipe; /* -1: none */
-	bool ends;      /* the death pipe says so */
-	int64_t started_ms;
-	int64_t serves_since_ms; /* -1: the server does not serve */
-	bool said;               /* that a descriptor is not kept was logged */
-	int error; /* why it does not serve, as it said; 0: it did not say */
-	char failure[ERROR_TEXT_MAX];
-};
 
 /*
  * Log once that a descriptor is not kept. The union goes on; the descriptor's
@@ -108,9 +73,12 @@ static int equip_child(struct supervisor *h, struct error *err)
 	h->pidfd = pidfd_open(h->pid, 0);
 	r = h->pidfd < 0 ? error_set(err, errno, "watch the server: %s",
 				     strerror(errno))
-			 : hand_state_over(h, err);
+			 : supervisor_store_server(h, err);
+	if (r == 0)
+		r = hand_state_over(h, err);
 	if (r == 0)
 		return 0;
+	supervisor_forget_server(h);
 	(void)kill(h->pid, SIGKILL); /* ours until it is waited for */
 	while (waitpid(h->pid, NULL, 0) < 0 && errno == EINTR)
 		;
@@ -202,20 +170,6 @@ static void replace_or_refuse(struct supervisor *h, uint64_t token)
 				    error_text(&err), -1);
 }
 
-/* Get the attributes of @path without asking the server. */
-static int device_at(const char *path, struct statx *ret)
-{
-	return statx(AT_FDCWD, path,
-		     AT_STATX_DONT_SYNC | AT_NO_AUTOMOUNT | AT_SYMLINK_NOFOLLOW,
-		     0, ret);
-}
-
-/* Note the device of the union, which has just been mounted. */
-static void note_device(struct supervisor *h)
-{
-	h->has_device = device_at(h->mountpoint, &h->device) == 0;
-}
-
 static void take_message(struct supervisor *h,
 			 const struct fd_store_message *message, int fd)
 {
@@ -227,7 +181,7 @@ static void take_message(struct supervisor *h,
 		else /* what was sent with it found no place here */
 			note_kept(h, -EMFILE);
 		if (message->token == FD_STORE_FUSE)
-			note_device(h);
+			supervisor_note_device(h);
 		return;
 	case FD_STORE_DROP:
 		fd_store_server_drop(&h->held, message->token);
@@ -237,6 +191,7 @@ static void take_message(struct supervisor *h,
 		if (!h->told)
 			h->ready(h->context);
 		h->told = true;
+		fd_store_server_say_ready(&h->held);
 		break;
 	case FD_STORE_FAILED:
 		h->error = (int)message->token;
@@ -253,16 +208,25 @@ static void take_message(struct supervisor *h,
 	fd_close(fd);
 }
 
-/* Read a message. False: there are no more, the server is gone. */
+/*
+ * Read a message. False: there are no more, the server is gone. With a mirror
+ * the message stays in the socket, which the launcher has too, until the mirror
+ * has the descriptor. So none is lost if this process is killed.
+ */
 static bool read_message(struct supervisor *h)
 {
 	struct fd_store_message message;
-	int fd, r = fd_store_receive(h->socket, &message, &fd);
+	bool stays = h->held.mirrored;
+	int fd, r;
 
+	r = stays ? fd_store_peek(h->socket, &message, &fd)
+		  : fd_store_receive(h->socket, &message, &fd);
 	if (r == 1)
 		take_message(h, &message, fd);
 	else
 		fd_close(fd);
+	if (stays && r)
+		fd_store_skip(h->socket);
 	return r == 1 || r == -EPROTO;
 }
 
@@ -299,10 +263,10 @@ static bool read_messages(struct supervisor *h)
  * open.
  */
 struct watched {
-	struct pollfd fds[4 + FD_STORE_STUCK_MAX];
+	struct pollfd fds[5 + FD_STORE_STUCK_MAX];
 	unsigned count;
 	/* Places in @fds; NULL: it is not watched. */
-	struct pollfd *socket, *signals, *pidfd, *death_pipe;
+	struct pollfd *socket, *signals, *pidfd, *death_pipe, *mirror;
 };
 
 static struct pollfd *add_watched(struct watched *w, int fd, short events)
@@ -327,6 +291,8 @@ static void fill_watched(const struct supervisor *h, bool talks,
 	w->socket = add_watched(w, talks ? h->socket : -1, POLLIN);
 	/* poll() always tells that it is closed. */
 	w->death_pipe = add_watched(w, h->ends ? -1 : h->death_pipe, 0);
+	w->mirror = add_watched(w, h->held.mirrored ? h->held.mirror : -1,
+				POLLIN);
 	w->count += stuck_servers_poll(&h->dying, w->fds + w->count);
 }
 
@@ -340,7 +306,12 @@ static bool is_starting(const struct supervisor *h)
 /* Tell how long until the next look, though nothing comes; ms. */
 static int next_look_ms(const struct supervisor *h)
 {
-	return h->ends ? LOOK_MS : is_starting(h) ? START_LOOK_MS : -1;
+	int look_ms = h->ends ? LOOK_MS : is_starting(h) ? START_LOOK_MS : -1;
+	int launcher_ms = launcher_mirror_wait_ms(&h->launcher, &h->held);
+
+	return look_ms < 0 || (launcher_ms >= 0 && launcher_ms < look_ms)
+		       ? launcher_ms
+		       : look_ms;
 }
 
 /*
@@ -392,22 +363,15 @@ static bool watch_end(struct supervisor *h)
 		if (has_come(w.signals))
 			take_signal(h);
 		stuck_servers_reap(&h->dying, &h->held);
+		if (has_come(w.mirror)) /* nothing comes but its end */
+			fd_store_server_unmirror(&h->held);
+		launcher_mirror_look(&h->launcher, &h->held);
 		if (!has_come(w.socket))
 			continue;
 		talks = read_messages(h);
 		/* The events of these two come again. */
 		(void)poll(w.fds, 2, GATHER_MS);
 	}
-}
-
-/* Is the union still mounted? Nothing else tells of the end. */
-static bool is_connected(const struct supervisor *h)
-{
-	struct pollfd fuse = {
-		.fd = fd_store_server_fd(&h->held, FD_STORE_FUSE)};
-
-	return fuse.fd >= 0 && poll(&fuse, 1, 0) >= 0 &&
-	       !(fuse.revents & POLLERR);
 }
 
 /*
@@ -425,7 +389,8 @@ static bool part_with(struct supervisor *h, siginfo_t *ret)
 		return false;
 	h->pidfd = -1;
 	*ret = (siginfo_t){.si_code = CLD_KILLED, .si_status = SIGKILL};
-	if (fd_store_server_has(&h->held, FD_STORE_FUSE) && !is_connected(h))
+	if (fd_store_server_has(&h->held, FD_STORE_FUSE) &&
+	    !supervisor_is_connected(h))
 		*ret = (siginfo_t){.si_code = CLD_EXITED};
 	log_warning("'%s': server %d hangs in a call to a branch and cannot "
 		    "end: the next server does not wait for it",
@@ -453,56 +418,11 @@ static siginfo_t watch(struct supervisor *h)
 
 	if (watch_end(h) || !part_with(h, &info))
 		info = wait_for_server(h);
+	supervisor_forget_server(h);
 	fd_close(take_fd(&h->death_pipe));
 	fd_close(take_fd(&h->socket));
 	fd_close(take_fd(&h->pidfd));
 	return info;
-}
-
-/*
- * Unmount our mount by force, which ends the connection though a server that
- * hangs has it.
- */
-static void unmount_ours(const struct supervisor *h)
-{
-	struct statx now;
-
-	if (device_at(h->mountpoint, &now) == 0 &&
-	    now.stx_dev_major == h->device.stx_dev_major &&
-	    now.stx_dev_minor == h->device.stx_dev_minor)
-		(void)umount2(h->mountpoint,
-			      MNT_FORCE | MNT_DETACH | UMOUNT_NOFOLLOW);
-}
-
-/*
- * Unmount a dead mount. The server that mounted was killed before it could say
- * so: a mount that is dead then is ours, and goes. A mount that is not dead is
- * another's, or there is none.
- */
-static void unmount_dead(const struct supervisor *h)
-{
-	int fd = open(h->mountpoint, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-
-	if (fd < 0 && errno == ENOTCONN)
-		(void)umount2(h->mountpoint, MNT_DETACH | UMOUNT_NOFOLLOW);
-	fd_close(fd);
-}
-
-/* End the union: the kernel answers the requests that wait. */
-static void let_server_go(struct supervisor *h)
-{
-	/* A server that has not ended has the connection, too. Where the kernel
-	 * cannot be told to abort, what is not unmounted here ends with that
-	 * server. */
-	if (is_connected(h))
-		(void)fuse_connection_abort(
-			fd_store_server_fd(&h->held, FD_STORE_FUSE));
-	if (h->mounts && h->has_device)
-		unmount_ours(h);
-	fd_store_server_done(&h->held);
-	if (h->mounts && !h->has_device)
-		unmount_dead(h);
-	h->mounts = h->has_device = false;
 }
 
 /* Give up: there is nothing to go on with, or no server that can. */
@@ -512,13 +432,13 @@ static int give_up(struct supervisor *h, struct error *err)
 			  h->failure[0] ? h->failure
 					: "the server ended at once");
 
-	let_server_go(h);
+	supervisor_let_go(h);
 	return r;
 }
 
 static int end_early(struct supervisor *h, struct error *err)
 {
-	let_server_go(h);
+	supervisor_let_go(h);
 	return error_set(err, EIO, "'%s' was given up while in use",
 			 h->mountpoint);
 }
@@ -571,7 +491,7 @@ static int start_again(struct supervisor *h, bool by_itself, const char *how,
 		h->pause_ms = pause_ms;
 	}
 	if (!fd_store_server_has(&h->held, FD_STORE_FUSE))
-		let_server_go(h); /* from the start */
+		supervisor_let_go(h); /* from the start */
 	choose_program(h);
 	wait_a_pause(h, pause_ms);
 	return h->ending ? end_early(h, err) : 1;
@@ -634,18 +554,47 @@ static const char **server_argv(int argc, char **argv, char *self)
 	words[n++] = "-f";
 	words[n++] = "--holder-fd=3"; /* as process_start() passes it */
 	for (i = 1; i < argc; i++)
-		if (strncmp(argv[i], "--ready-fd=", 11) != 0 &&
-		    strncmp(argv[i], "--start-fd=", 11) != 0)
+		if (strcmp(argv[i], "-f") != 0 &&
+		    strncmp(argv[i], "--ready-fd=", 11) != 0 &&
+		    strncmp(argv[i], "--start-fd=", 11) != 0 &&
+		    strncmp(argv[i], "--stored-fd=", 12) != 0)
 			words[n++] = argv[i];
 	return words;
 }
 
-static int supervise(struct supervisor *h, struct error *err)
+/*
+ * Go on for a supervisor that was killed, alone or with its server. Returns as
+ * start_again().
+ */
+static int follow_killed(struct supervisor *h, int socket, struct error *err)
+{
+	int r = fd_store_server_receive(&h->held, socket);
+
+	if (r < 0)
+		return error_set(err, -r, "take over from the launcher: %s",
+				 strerror(-r));
+	h->told = true;
+	h->launcher.moves = true;
+	supervisor_take_device(h);
+	stuck_servers_resume(&h->dying, &h->held);
+	if (supervisor_take_left(h))
+		(void)watch(h);
+	if (!supervisor_is_connected(h)) { /* it was unmounted meanwhile */
+		fd_store_server_done(&h->held);
+		return 0;
+	}
+	h->serves_since_ms = clock_ms();
+	return start_again(h, false, "its supervisor was killed", err);
+}
+
+static int supervise(struct supervisor *h, int stored_fd, struct error *err)
 {
 	siginfo_t info;
-	int r;
+	int r = 1;
 
-	do {
+	if (stored_fd >= 0)
+		r = follow_killed(h, stored_fd, err);
+	while (r == 1) {
 		r = start_server(h, err);
 		if (r == 0) {
 			info = watch(h);
@@ -653,7 +602,7 @@ static int supervise(struct supervisor *h, struct error *err)
 		} else {
 			r = not_started(h, err);
 		}
-	} while (r == 1);
+	}
 	return r;
 }
 
@@ -682,12 +631,14 @@ int supervisor_run(const struct union_options *options, int argc, char **argv,
 	h.signals = block_signals();
 	limits_raise();
 	h.oom_score = oom_protect();
-	r = h.argv && h.signals >= 0
-		    ? supervise(&h, err)
+	r = h.argv && h.signals >= 0 &&
+			    launcher_mirror_init(&h.launcher, h.argv) == 0
+		    ? supervise(&h, options->stored_fd, err)
 		    : error_set(err, ENOMEM, "%s", strerror(ENOMEM));
 	fd_store_server_done(&h.held);
 	stuck_servers_done(&h.dying);
 	fd_close(h.signals);
+	launcher_mirror_done(&h.launcher);
 	free(h.argv);
 	free(h.mountpoint);
 	return r;

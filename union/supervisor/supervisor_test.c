@@ -224,7 +224,8 @@ static void ready(void *context)
 
 static int run(char *name, struct error *err)
 {
-	struct union_options options = {.mountpoint = mountpoint};
+	struct union_options options = {.mountpoint = mountpoint,
+					.stored_fd = -1};
 	char self[] = "supervisor_test";
 	char *argv[] = {self, name, mountpoint, NULL};
 
@@ -349,7 +350,8 @@ static void fail_sends(void *context)
 
 static void one_that_is_not_given_all_is_replaced(void **state)
 {
-	struct union_options options = {.mountpoint = mountpoint};
+	struct union_options options = {.mountpoint = mountpoint,
+					.stored_fd = -1};
 	char self[] = "supervisor_test", name[] = "leave-something";
 	char *argv[] = {self, name, mountpoint, NULL};
 	struct error err = {0};
