@@ -12,10 +12,12 @@ BUILT_IN_ROLES = re.compile(r"^system:")
 PRIVILEGED = {
     ("tributary-node", "trib-csi"),
     ("tributary-launcher", "trib-launch"),
+    ("tributary-launcher", "trib-launch-peer"),
     ("tributary-storage", "blockd"),
 }
 UNPROBED = {
     ("tributary-launcher", "trib-launch"),  # killing it breaks mounts
+    ("tributary-launcher", "trib-launch-peer"),
     ("tributary-storage", "register"),  # its heartbeat is watched
     ("tributary-controller", "livenessprobe"),  # is the probe
     ("tributary-node", "livenessprobe"),
