@@ -102,12 +102,6 @@ void blockdev_get_status(struct blockdev *dev, struct op *op, uint64_t offset,
 	dev->ops->status(dev, op, offset, length, ret, max);
 }
 
-void blockdev_resize(struct blockdev *dev, struct op *op, uint64_t size)
-{
-	assert(dev->ops->resize && size >= dev->size);
-	dev->ops->resize(dev, op, size);
-}
-
 void blockdev_grown(struct blockdev *dev, uint64_t size)
 {
 	if (size > dev->size)

@@ -78,8 +78,6 @@ struct blockdev_ops {
 	void (*status)(struct blockdev *dev, struct op *op, uint64_t offset,
 		       uint64_t length, struct blockdev_status *ret,
 		       unsigned max);
-	/* Optional. Grow to @size bytes; dev->size follows. */
-	void (*resize)(struct blockdev *dev, struct op *op, uint64_t size);
 };
 
 struct blockdev {
@@ -126,13 +124,11 @@ void blockdev_cache(struct blockdev *dev, struct op *op, uint64_t offset,
 void blockdev_get_status(struct blockdev *dev, struct op *op, uint64_t offset,
 			 uint64_t length, struct blockdev_status *ret,
 			 unsigned max);
-void blockdev_resize(struct blockdev *dev, struct op *op, uint64_t size);
 
 /*
  * Take a new size: the owner made the file or disk behind the device longer,
  * not through this device. The device has @size bytes from here on. Less than
- * it has changes nothing. Not for a device that must be told by
- * blockdev_resize().
+ * it has changes nothing.
  */
 void blockdev_grown(struct blockdev *dev, uint64_t size);
 

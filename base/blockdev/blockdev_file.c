@@ -324,52 +324,6 @@ static void file_status_op(struct blockdev *dev, struct op *op, uint64_t offset,
 	loop_work(dev->loop, &s->work);
 }
 
-/* ---- resize ---- */
-
-struct resize_work {
-	struct loop_work work;
-	struct op *user;
-	struct file *file;
-	uint64_t size; /* bytes */
-};
-
-static int resize_run(struct loop_work *work)
-{
-	struct resize_work *w = container_of(work, struct resize_work, work);
-	int fd = w->file->fd;
-
-	if (ftruncate(fd, (off_t)w->size) < 0 || fsync(fd) < 0)
-		return -errno;
-	return 0;
-}
-
-static void resize_done(struct loop_work *work, int res)
-{
-	struct resize_work *w = container_of(work, struct resize_work, work);
-	struct op *user = w->user;
-
-	if (res == 0)
-		w->file->dev.size = w->size;
-	free(w);
-	user->done(user, res);
-}
-
-static void file_resize_op(struct blockdev *dev, struct op *op, uint64_t size)
-{
-	struct resize_work *w = calloc(1, sizeof(*w));
-
-	if (!w) {
-		loop_complete(dev->loop, op, -ENOMEM);
-		return;
-	}
-	w->work.run = resize_run;
-	w->work.done = resize_done;
-	w->user = op;
-	w->file = file_of(dev);
-	w->size = size;
-	loop_work(dev->loop, &w->work);
-}
-
 static void file_close_op(struct blockdev *dev)
 {
 	struct file *file = file_of(dev);
@@ -386,7 +340,6 @@ static const struct blockdev_ops cached_file_ops = {
 	.write_zeroes = file_zero_op,
 	.cache = file_cache_op,
 	.status = file_status_op,
-	.resize = file_resize_op,
 	.close = file_close_op,
 };
 
@@ -398,7 +351,6 @@ static const struct blockdev_ops file_ops = {
 	.discard = file_discard_op,
 	.write_zeroes = file_zero_op,
 	.status = file_status_op,
-	.resize = file_resize_op,
 	.close = file_close_op,
 };
 

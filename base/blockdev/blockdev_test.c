@@ -65,7 +65,7 @@ static void file_remove_(struct fixture *f)
 	unlink(f->path);
 }
 
-enum what { READ, WRITE, FLUSH, DISCARD, ZERO, STATUS, RESIZE };
+enum what { READ, WRITE, FLUSH, DISCARD, ZERO, STATUS };
 
 static int run(struct fixture *f, enum what what, void *data, uint64_t length,
 	       uint64_t offset, unsigned flags)
@@ -97,12 +97,9 @@ static int run(struct fixture *f, enum what what, void *data, uint64_t length,
 	case STATUS:
 		blockdev_get_status(dev, &wait.op, offset, length, data, flags);
 		break;
-	case RESIZE: blockdev_resize(dev, &wait.op, length); break;
 	}
 	wait.started = true;
 	assert_int_equal(loop_run(wait.loop), 0);
-	if (what == RESIZE && wait.res == 0)
-		assert_int_equal(dev->size, length);
 	blockdev_close(dev);
 	loop_free(wait.loop);
 	return wait.res;
@@ -230,19 +227,6 @@ static void status_tells_data_from_holes(void **state)
 	assert_int_equal(run(&f, STATUS, runs, 1 << 20, 3 << 19, 1), 1);
 	assert_int_equal(runs[0].length, 1 << 19);
 	assert_int_equal(runs[0].flags, 0);
-	file_remove_(&f);
-}
-
-static void resize_grows_the_file(void **state)
-{
-	struct fixture f;
-	struct stat st;
-
-	(void)state;
-	file_make(&f, 0);
-	assert_int_equal(run(&f, RESIZE, NULL, 2 * DEVICE_SIZE, 0, 0), 0);
-	assert_int_equal(stat(f.path, &st), 0);
-	assert_int_equal(st.st_size, 2 * DEVICE_SIZE);
 	file_remove_(&f);
 }
 
@@ -548,7 +532,6 @@ int main(void)
 		cmocka_unit_test(zeroed_and_discarded_ranges_read_as_zeroes),
 		cmocka_unit_test(discard_frees_space_and_no_hole_keeps_it),
 		cmocka_unit_test(status_tells_data_from_holes),
-		cmocka_unit_test(resize_grows_the_file),
 		cmocka_unit_test(follows_a_file_that_its_owner_grew),
 		cmocka_unit_test(a_file_cut_short_is_an_error_not_zeroes),
 		cmocka_unit_test(

@@ -255,12 +255,8 @@ struct loop_stream {
  */
 void loop_stream_start(struct loop *loop, struct loop_stream *stream, int fd);
 
-void loop_send(struct loop *loop, struct op *op, int fd, const void *data,
-	       size_t length, int flags);
 void loop_sendmsg(struct loop *loop, struct op *op, int fd,
 		  const struct msghdr *message, int flags);
-/* @events: POLLIN...; one shot; done(the events) */
-void loop_poll(struct loop *loop, struct op *op, int fd, unsigned events);
 
 /*
  * Ask for an operation to end early; its done() still comes, with

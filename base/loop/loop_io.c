@@ -162,29 +162,12 @@ void loop_recv_later(struct loop *loop, struct op *op, int fd, void *data,
 	loop_entry_start(loop, sqe, op);
 }
 
-void loop_send(struct loop *loop, struct op *op, int fd, const void *data,
-	       size_t length, int flags)
-{
-	struct io_uring_sqe *sqe = loop_entry_get(loop);
-
-	io_uring_prep_send(sqe, fd, data, length, flags | MSG_NOSIGNAL);
-	loop_entry_start(loop, sqe, op);
-}
-
 void loop_sendmsg(struct loop *loop, struct op *op, int fd,
 		  const struct msghdr *message, int flags)
 {
 	struct io_uring_sqe *sqe = loop_entry_get(loop);
 
 	io_uring_prep_sendmsg(sqe, fd, message, (unsigned)flags | MSG_NOSIGNAL);
-	loop_entry_start(loop, sqe, op);
-}
-
-void loop_poll(struct loop *loop, struct op *op, int fd, unsigned events)
-{
-	struct io_uring_sqe *sqe = loop_entry_get(loop);
-
-	io_uring_prep_poll_add(sqe, fd, events);
 	loop_entry_start(loop, sqe, op);
 }
 

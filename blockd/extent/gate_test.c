@@ -522,7 +522,6 @@ static void can_what_the_medium_can(void **state)
 	assert_non_null(dev->ops->discard);
 	assert_null(dev->ops->write_zeroes);
 	assert_null(dev->ops->status);
-	assert_null(dev->ops->resize);
 	assert_int_equal(dev->size, MIB);
 	assert_int_equal(dev->preferred_size, BLOCK);
 }

@@ -126,7 +126,6 @@ void scsi_unit_low_space(struct scsi_unit *unit);
 
 uint32_t scsi_unit_block_size(const struct scsi_unit *unit);
 uint64_t scsi_unit_size(const struct scsi_unit *unit); /* bytes */
-bool scsi_unit_read_only(const struct scsi_unit *unit);
 
 /* ---- targets ---- */
 

@@ -176,11 +176,6 @@ uint64_t scsi_unit_size(const struct scsi_unit *unit)
 	return atomic_load(&unit->size);
 }
 
-bool scsi_unit_read_only(const struct scsi_unit *unit)
-{
-	return unit->read_only;
-}
-
 void scsi_unit_guard(struct scsi_unit *unit)
 {
 	atomic_store(&unit->guarded,
