@@ -190,16 +190,6 @@ static void send_later(struct conn *conn)
 	loop_sendmsg(conn->loop, &conn->send_op, conn->fd, &conn->message, 0);
 }
 
-/* End conn->message, all of which has gone out, or never will. */
-static void message_end(struct conn *conn, bool gone)
-{
-	if (gone)
-		conn->plain.msg_iovlen = 0;
-	if (conn->plain.msg_iovlen == 0)
-		conn->ops->sent(conn);
-	conn->message.msg_iovlen = 0;
-}
-
 void conn_message_advance(struct msghdr *message, size_t length)
 {
 	while (length > 0 && length >= message->msg_iov->iov_len) {
@@ -214,16 +204,23 @@ void conn_message_advance(struct msghdr *message, size_t length)
 	}
 }
 
-/* @length bytes of conn->message are out; the loop sends the rest. */
-static void message_went(struct conn *conn, size_t length)
+/*
+ * @length bytes of conn->message are out; the loop sends the rest. Negative:
+ * nothing of what was gathered goes out any more.
+ */
+static void message_went(struct conn *conn, ssize_t length)
 {
-	conn_message_advance(&conn->message, length);
-	if (conn->tls)
-		tls_session_sent(conn->tls, length);
+	if (length < 0) {
+		conn->plain.msg_iovlen = conn->message.msg_iovlen = 0;
+	} else {
+		conn_message_advance(&conn->message, (size_t)length);
+		if (conn->tls)
+			tls_session_sent(conn->tls, (size_t)length);
+	}
 	if (conn->message.msg_iovlen > 0)
 		send_later(conn);
-	else
-		message_end(conn, false);
+	else if (conn->plain.msg_iovlen == 0)
+		conn->ops->sent(conn);
 }
 
 bool conn_send(struct conn *conn)
@@ -234,16 +231,16 @@ bool conn_send(struct conn *conn)
 				  : conn->ops->gather(conn, &conn->message);
 
 		if (r < 0)
-			message_end(conn, true);
+			message_went(conn, -1);
 		if (r <= 0)
 			return r == 0;
 		n = sendmsg(conn->fd, &conn->message,
 			    MSG_DONTWAIT | MSG_NOSIGNAL);
 		if (n < 0 && errno != EAGAIN && errno != EINTR) {
-			message_end(conn, true);
+			message_went(conn, -1);
 			return false;
 		}
-		message_went(conn, n > 0 ? (size_t)n : 0);
+		message_went(conn, n > 0 ? n : 0);
 	}
 	return true;
 }
@@ -255,12 +252,12 @@ static void send_done(struct op *op, int res)
 	conn->sending = false;
 	conn_touch(conn);
 	if (res < 0 && res != -EAGAIN && res != -EINTR) {
-		message_end(conn, true);
+		message_went(conn, -1);
 		conn_kill(conn);
 	} else if (conn->phase == CONN_CLOSING) {
-		message_end(conn, true);
+		message_went(conn, -1);
 	} else {
-		message_went(conn, res > 0 ? (size_t)res : 0);
+		message_went(conn, res > 0 ? res : 0);
 	}
 }
 
