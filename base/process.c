@@ -366,9 +366,9 @@ static int child_finish(struct running *p, const char *name, int timeout_ms,
 	return 0;
 }
 
-static int run(const char *const *argv, const char *input, int hold_fd,
-	       int timeout_ms, int cancel_fd, struct process_result *ret,
-	       struct error *err)
+int process_run_holding(const char *const *argv, const char *input, int hold_fd,
+			int timeout_ms, int cancel_fd,
+			struct process_result *ret, struct error *err)
 {
 	struct child_fds child = {-1, -1, -1, -1};
 	struct running p = {
@@ -409,14 +409,8 @@ static int run(const char *const *argv, const char *input, int hold_fd,
 int process_run(const char *const *argv, const char *input, int timeout_ms,
 		int cancel_fd, struct process_result *ret, struct error *err)
 {
-	return run(argv, input, -1, timeout_ms, cancel_fd, ret, err);
-}
-
-int process_run_holding(const char *const *argv, const char *input, int hold_fd,
-			int timeout_ms, int cancel_fd,
-			struct process_result *ret, struct error *err)
-{
-	return run(argv, input, hold_fd, timeout_ms, cancel_fd, ret, err);
+	return process_run_holding(argv, input, -1, timeout_ms, cancel_fd, ret,
+				   err);
 }
 
 void process_result_done(struct process_result *result)

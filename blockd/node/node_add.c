@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/size.h"
 #include "blockd/copy/cut_intent.h"
+#include "blockd/dir/pool_dir.h"
 #include "blockd/node/node_internal.h"
 #include "blockd/node/node_watch.h"
 #include "blockd/node/pool_at.h"
@@ -51,7 +52,7 @@ static int pool_check_place(struct node *node, const char *name,
 				err, EEXIST, "pool '%s' at '%s' is inside '%s'",
 				other->known.name, other->known.path, path);
 	}
-	above = pool_at_above(path);
+	above = pool_dir_above(path);
 	if (above)
 		return error_set(err, EEXIST, "'%s' is inside the pool at '%s'",
 				 path, above);

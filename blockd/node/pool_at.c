@@ -79,8 +79,3 @@ int pool_at_open(const char *path, const char *name, const char *id,
 	return raw ? pool_raw_open(path, name, id, ret, err)
 		   : pool_dir_open(path, name, id, ret, err);
 }
-
-char *pool_at_above(const char *path)
-{
-	return pool_dir_above(path);
-}

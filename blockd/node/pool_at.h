@@ -37,7 +37,4 @@ int pool_at_format(const char *path, bool force, uint64_t cluster_size,
 int pool_at_open(const char *path, const char *name, const char *id,
 		 struct pool **ret, struct error *err);
 
-/* pool_dir_above(). */
-char *pool_at_above(const char *path);
-
 #endif

@@ -129,18 +129,14 @@ void request_done(struct request *request)
 	labels_done(&request->labels);
 }
 
-uint64_t request_minimum(const struct volume_spec *spec)
-{
-	return volume_spec_minimum(spec);
-}
-
 int request_capacity(const Csi__V1__CapacityRange *range,
 		     const struct volume_spec *spec, uint64_t *ret,
 		     struct error *err)
 {
 	uint64_t required = range ? (uint64_t)range->required_bytes : 0;
 	uint64_t limit = range ? (uint64_t)range->limit_bytes : 0;
-	uint64_t least = request_minimum(spec), unit = volume_spec_unit(spec);
+	uint64_t least = volume_spec_minimum(spec),
+		 unit = volume_spec_unit(spec);
 	uint64_t size = required ? required : REQUEST_SIZE_DEFAULT;
 
 	if (limit && limit < required)

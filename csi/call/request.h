@@ -24,9 +24,6 @@ int request_read(struct request *request, ProtobufCMessage *const *parameters,
 		 struct error *err);
 void request_done(struct request *request);
 
-/* The smallest volume of that spec; bytes. */
-uint64_t request_minimum(const struct volume_spec *spec);
-
 /*
  * The size to make: the least that @range allows and @spec can be, or
  * REQUEST_SIZE_DEFAULT when nothing is required. -ERANGE: there is none.

@@ -85,8 +85,9 @@ static int new_capacity(struct csi_call *c,
 		range = *in->capacity_range;
 	if (from && range.required_bytes == 0)
 		range.required_bytes = (int64_t)from->capacity;
-	else if (from && (uint64_t)range.required_bytes < request_minimum(from))
-		range.required_bytes = (int64_t)request_minimum(from);
+	else if (from &&
+		 (uint64_t)range.required_bytes < volume_spec_minimum(from))
+		range.required_bytes = (int64_t)volume_spec_minimum(from);
 	if (request_capacity(&range, &request->spec, capacity, c->err) < 0)
 		return csi_fail_errno(c, -ERANGE);
 	if (from && *capacity < from->capacity)
