@@ -12,6 +12,7 @@
 #include "union/branch/submount.h"
 #include "union/change/act_as.h"
 #include "union/change/clone_dir.h"
+#include "union/change/replay.h"
 #include "union/node/names_change.h"
 #include "union/sys/immutable.h"
 #include "union/view/branch_stats.h"
@@ -63,7 +64,7 @@ static int make_on(struct unionfs *fs, struct request *request,
 	if (r < 0)
 		return r;
 	if (what->name)
-		name_filter_add(fs, parent, what->name, id);
+		name_filter_add(parent, what->name, id);
 	names_change_begin(parent);
 	act_as_caller(request);
 	do
@@ -76,7 +77,7 @@ static int make_on(struct unionfs *fs, struct request *request,
 	names_change_end(parent, what->name && r >= 0);
 	if (r < 0 && what->name && branch_usable(id) &&
 	    (!branch_is_failure(r) || is_absent(dir->fd, what->name)))
-		name_filter_remove(fs, parent, what->name, id);
+		name_filter_remove(parent, what->name, id);
 	*ret_next = is_of_the_branch(r) ||
 		    (r == -EPERM && immutable_is(dir->fd));
 	if (branch_report(branch, r) < 0) {
@@ -95,9 +96,16 @@ int place_new(struct unionfs *fs, struct request *request, struct node *parent,
 {
 	const struct policy_branch *branch;
 	struct branch_stats stats;
-	int r = branch_any_doubted() ? -EIO : -EROFS;
 	bool next = true;
+	int r = request->again
+			? replay_find_made(fs, request, parent, what, ret)
+			: 0;
 
+	if (r)
+		return r;
+	if (what->name)
+		replay_note_absent(fs, request, parent, what->name);
+	r = branch_any_doubted() ? -EIO : -EROFS;
 	branch_stats_begin(&stats, fs, parent,
 			   policy_of(&fs->policies, what->function));
 	while (next && (branch = branch_stats_next(&stats, fs, parent))) {

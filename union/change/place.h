@@ -13,6 +13,7 @@ typedef int place_make(void *context, int dirfd);
 
 struct to_place {
 	enum policy_function function;
+	mode_t type; /* S_IFMT bits */
 	place_make *make;
 	void *context;
 	const char *name; /* NULL: it gets none */
@@ -33,6 +34,9 @@ struct placed {
  * (something is mounted there), ENAMETOOLONG and EPERM of an immutable
  * directory. The failure of a branch (-EIO) counts as well, if that has no such
  * name afterwards.
+ *
+ * Returns 0, or -errno. 1: a killed server had made it for the same request:
+ * @ret says where, its result is -1.
  */
 int place_new(struct unionfs *fs, struct request *request, struct node *parent,
 	      const struct to_place *what, struct placed *ret);

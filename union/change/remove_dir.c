@@ -50,7 +50,7 @@ static int remove_dir_copy(struct unionfs *fs, const struct hit *hit,
 		orphan_inode_done(&orphan);
 		return branch_report(branch_of(fs, hit->dir), r);
 	}
-	name_filter_remove(fs, copy_node(hit->dir), name, hit->dir->branch);
+	name_filter_remove(copy_node(hit->dir), name, hit->dir->branch);
 	if (last)
 		ino_preserve_end_dir(&fs->branches, orphan.fd);
 	node_copy_gone(&fs->nodes, hit->dir->branch, &handle, &orphan);

@@ -148,8 +148,7 @@ static void end_targets(struct parts *p, bool gone)
 			orphan_inode_done(&target->orphan);
 			continue;
 		}
-		name_filter_remove(fs, p->m->to_dir, p->m->to_name,
-				   target->branch);
+		name_filter_remove(p->m->to_dir, p->m->to_name, target->branch);
 		if (i == 0)
 			ino_preserve_end_dir(&fs->branches, target->orphan.fd);
 		node_copy_gone(&fs->nodes, target->branch, &target->handle,
@@ -164,7 +163,7 @@ static void forget_dir_names(const struct rename_args *m)
 
 	for (i = 0; i < m->from_count; i++)
 		if (S_ISDIR(m->from[i].st.st_mode))
-			name_filter_remove(m->fs, m->from_dir, m->from_name,
+			name_filter_remove(m->from_dir, m->from_name,
 					   m->from[i].dir->branch);
 }
 

@@ -120,14 +120,14 @@ static int do_exchange_parts(struct exchange *x)
  * Forget @name in @dir: @hits, seen there, are at the other name now. (On a
  * branch that has both, @name was noted once more for the other.)
  */
-static void forget_name(struct unionfs *fs, const struct hit *hits, int count,
+static void forget_name(const struct hit *hits, int count,
 			const struct node *dir, const char *name)
 {
 	int i;
 
 	for (i = 0; i < count; i++)
 		if (rename_is_seen(hits, i))
-			name_filter_remove(fs, dir, name, hits[i].dir->branch);
+			name_filter_remove(dir, name, hits[i].dir->branch);
 }
 
 int rename_exchange(const struct rename_args *m)
@@ -153,7 +153,7 @@ int rename_exchange(const struct rename_args *m)
 		dir_fd_put(x.held[i]);
 	if (r < 0)
 		return r;
-	forget_name(m->fs, m->from, m->from_count, m->from_dir, m->from_name);
-	forget_name(m->fs, m->to, m->to_count, m->to_dir, m->to_name);
+	forget_name(m->from, m->from_count, m->from_dir, m->from_name);
+	forget_name(m->to, m->to_count, m->to_dir, m->to_name);
 	return 0;
 }

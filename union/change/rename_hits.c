@@ -19,13 +19,13 @@ void rename_note_names(const struct rename_args *m)
 
 	for (i = 0; i < m->from_count; i++)
 		if (rename_is_seen(m->from, i))
-			name_filter_add(m->fs, m->to_dir, m->to_name,
+			name_filter_add(m->to_dir, m->to_name,
 					m->from[i].dir->branch);
 	if (!(m->flags & RENAME_EXCHANGE))
 		return;
 	for (i = 0; i < m->to_count; i++)
 		if (rename_is_seen(m->to, i))
-			name_filter_add(m->fs, m->from_dir, m->from_name,
+			name_filter_add(m->from_dir, m->from_name,
 					m->to[i].dir->branch);
 }
 

@@ -38,21 +38,20 @@ bool replay_is_linked(const struct request *request, int dirfd,
 	       handle_is_at(dirfd, name, handle);
 }
 
-/* Find the file. 1: it is there; 0: it is not; or -errno. */
-static int find_made(struct unionfs *fs, const struct request *request,
-		     struct node *parent, const char *name, mode_t type,
+int replay_find_made(struct unionfs *fs, const struct request *request,
+		     struct node *parent, const struct to_place *what,
 		     struct placed *ret)
 {
 	struct reply_cache_noted noted;
 	struct hit *hits;
 	int n, r = 0;
 
-	if (!name || !was_noted(request, REPLY_CACHE_ABSENT, &noted))
+	if (!what->name || !was_noted(request, REPLY_CACHE_ABSENT, &noted))
 		return 0;
-	n = lookup_all(fs, parent, name, &hits);
+	n = lookup_all(fs, parent, what->name, &hits);
 	if (n <= 0)
 		return n;
-	if ((hits[0].st.st_mode & S_IFMT) == type) {
+	if ((hits[0].st.st_mode & S_IFMT) == what->type) {
 		ret->dir = take_ptr(hits[0].fd);
 		ret->branch = hits[0].dir->branch;
 		ret->result = -1;
@@ -60,21 +59,6 @@ static int find_made(struct unionfs *fs, const struct request *request,
 	}
 	lookup_hits_done(hits, n);
 	return r;
-}
-
-int replay_place(struct unionfs *fs, struct request *request,
-		 struct node *parent, const struct to_place *what, mode_t type,
-		 struct placed *ret)
-{
-	int r = request->again
-			? find_made(fs, request, parent, what->name, type, ret)
-			: 0;
-
-	if (r)
-		return r;
-	if (what->name)
-		replay_note_absent(fs, request, parent, what->name);
-	return place_new(fs, request, parent, what, ret);
 }
 
 void replay_note_hit(struct request *request, const struct hit *hit,

@@ -23,13 +23,12 @@ bool replay_is_linked(const struct request *request, int dirfd,
 		      const char *name, const struct handle *handle);
 
 /*
- * Call place_new(), unless the file was made already, of @type (S_IFMT bits).
- * Then @ret says where, its result is -1, and this returns 1. 0: the file is
- * made now; or -errno.
+ * Find a file that was made already. 1: @ret says where, its result is -1; 0:
+ * it was not made; or -errno.
  */
-int replay_place(struct unionfs *fs, struct request *request,
-		 struct node *parent, const struct to_place *what, mode_t type,
-		 struct placed *ret);
+int replay_find_made(struct unionfs *fs, const struct request *request,
+		     struct node *parent, const struct to_place *what,
+		     struct placed *ret);
 
 /*
  * Note the first of @hits, found as @name, before it gets another name or none.

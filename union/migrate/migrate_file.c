@@ -186,8 +186,8 @@ static void note_names(const struct migration *m, const struct branch *to)
 	unsigned i;
 
 	for (i = 0; i < m->move->count; i++)
-		name_filter_add(m->fs, m->move->names[i].dir,
-				m->move->names[i].name, to->id);
+		name_filter_add(m->move->names[i].dir, m->move->names[i].name,
+				to->id);
 }
 
 static void note_gone(const struct migration *m, const struct branch *from)
@@ -195,7 +195,7 @@ static void note_gone(const struct migration *m, const struct branch *from)
 	unsigned i;
 
 	for (i = 0; i < m->move->count; i++)
-		name_filter_remove(m->fs, m->move->names[i].dir,
+		name_filter_remove(m->move->names[i].dir,
 				   m->move->names[i].name, from->id);
 }
 

@@ -97,11 +97,6 @@ struct room *room_new(struct unionfs *fs)
 	return room;
 }
 
-static struct room_branch *of(struct room *room, const struct branch *branch)
-{
-	return &room->of[branch->id];
-}
-
 static uint64_t low_of(const struct branch_space *space)
 {
 	uint64_t size = space->available + space->used;
@@ -186,7 +181,7 @@ void room_writer_begin(struct room *room, struct branch *branch,
 
 	if (!room)
 		return;
-	b = of(room, branch);
+	b = &room->of[branch->id];
 	if (!atomic_load(&b->watched))
 		look_ms = first_look(branch);
 	writer->branch = branch;
@@ -241,7 +236,7 @@ void room_closed(struct room *room, const struct branch *branch)
 
 	if (!room)
 		return;
-	b = of(room, branch);
+	b = &room->of[branch->id];
 	if (!atomic_load(&b->retry_ms) || atomic_exchange(&b->closed, true))
 		return;
 	pthread_mutex_lock(&room->lock);
@@ -263,7 +258,7 @@ bool room_may_help(struct room *room, const struct branch *branch)
 
 	if (!room || !is_changeable(branch))
 		return false;
-	b = of(room, branch);
+	b = &room->of[branch->id];
 	pthread_mutex_lock(&room->lock);
 	may = room->on && !room->ending &&
 	      (atomic_load(&b->closed) || !is_exhausted(b, clock_ms()));
@@ -279,7 +274,7 @@ int room_make(struct room *room, struct branch *branch, uint64_t bytes)
 
 	if (!room)
 		return -ENOSPC;
-	b = of(room, branch);
+	b = &room->of[branch->id];
 	pthread_mutex_lock(&room->lock);
 	until = b->begun + 1;
 	if (b->wanted < bytes)
@@ -359,7 +354,7 @@ bool room_holds(struct room *room, fuse_req_t req, const struct node *node)
 	if (!room || !copy || !node->passthrough)
 		return false;
 	branch = branch_of(room->fs, copy);
-	b = of(room, branch);
+	b = &room->of[branch->id];
 	if (!atomic_load(&b->watched))
 		return false;
 	branch_space(branch, clock_ms(), &space);
@@ -400,7 +395,7 @@ static bool making_is_stopped(void *context)
 		return true;
 	pthread_mutex_lock(&room->lock);
 	stopped = room->ending || !is_changeable(m->branch) ||
-		  (!m->asked && !of(room, m->branch)->writers);
+		  (!m->asked && !room->of[m->branch->id].writers);
 	pthread_mutex_unlock(&room->lock);
 	return stopped;
 }
@@ -417,8 +412,8 @@ static int copied(void *context, uint64_t bytes)
 
 	(void)bytes;
 	pthread_mutex_lock(&room->lock);
-	(void)arm(room, of(room, m->branch));
-	answer_writers(of(room, m->branch), false);
+	(void)arm(room, &room->of[m->branch->id]);
+	answer_writers(&room->of[m->branch->id], false);
 	r = room->ending ? -ECANCELED : 0;
 	pthread_mutex_unlock(&room->lock);
 	return r;
@@ -464,7 +459,7 @@ static void walk(struct making *m)
 static void make_some(struct room *room, struct branch *branch, uint64_t want,
 		      uint64_t available)
 {
-	struct room_branch *b = of(room, branch);
+	struct room_branch *b = &room->of[branch->id];
 	struct making m = {.room = room,
 			   .branch = branch,
 			   .want = want,
@@ -501,7 +496,7 @@ static void make_some(struct room *room, struct branch *branch, uint64_t want,
 static void serve_writers(struct room *room, struct branch *branch,
 			  uint64_t available, uint64_t low)
 {
-	struct room_branch *b = of(room, branch);
+	struct room_branch *b = &room->of[branch->id];
 	uint64_t want = b->wanted;
 
 	if (!want && available < low)
@@ -525,7 +520,7 @@ static void serve_writers(struct room *room, struct branch *branch,
 /* Look, with the lock. Returns the ms to the next look; -1: when woken. */
 static int64_t look_at_branch(struct room *room, struct branch *branch)
 {
-	struct room_branch *b = of(room, branch);
+	struct room_branch *b = &room->of[branch->id];
 	uint64_t available, low;
 	bool starts = false, same;
 	int64_t ms;

@@ -105,7 +105,7 @@ void node_free(struct node_table *table, struct node *node)
 	table->nodes--;
 }
 
-/* Make a node that is not there until bear(). */
+/* Make a node that is not there until it has a generation. */
 static struct node *new_node(struct node_table *table, mode_t type,
 			     uint64_t ino)
 {
@@ -120,14 +120,6 @@ static struct node *new_node(struct node_table *table, mode_t type,
 	atomic_store(&node->orphan_fd, -1);
 	table->nodes++;
 	return node;
-}
-
-/* Make the node be there, when all its members are set. */
-static void bear(struct node_table *table, struct node *node,
-		 uint64_t generation)
-{
-	atomic_store(&table->state->header->next_generation, generation + 1);
-	atomic_store(&node->generation, generation);
 }
 
 /*
@@ -184,7 +176,9 @@ static int intern_new(struct node_table *table, mode_t type, uint64_t ino,
 	if (doubted)
 		atomic_store(&node_dir(node)->doubt, branch_doubt_mark());
 	node->lookups = 1;
-	bear(table, node, generation);
+	/* All its members are set: now it is there. */
+	atomic_store(&table->state->header->next_generation, generation + 1);
+	atomic_store(&node->generation, generation);
 	*ret = node;
 	return 0;
 }

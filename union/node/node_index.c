@@ -64,23 +64,17 @@ void copy_slot_give(struct node_table *table, struct copy *copy)
 	table->free_copy = copy_place(table, copy);
 }
 
-/* FNV-1a over the branch and the handle. */
-static uint64_t hash(unsigned branch, const uint8_t *handle, unsigned bytes)
+/* By FNV-1a over the branch and the handle. */
+static uint32_t *bucket(const struct node_table *table, unsigned branch,
+			const uint8_t *handle, unsigned bytes)
 {
+	uint64_t mask = (UINT64_C(1) << table->bucket_bits) - 1;
 	uint64_t h = UINT64_C(0xcbf29ce484222325) ^ branch;
 	unsigned i;
 
 	for (i = 0; i < bytes; i++)
 		h = (h ^ handle[i]) * UINT64_C(0x100000001b3);
-	return h ^ h >> 32;
-}
-
-static uint32_t *bucket(const struct node_table *table, unsigned branch,
-			const uint8_t *handle, unsigned bytes)
-{
-	uint64_t mask = (UINT64_C(1) << table->bucket_bits) - 1;
-
-	return &table->buckets[hash(branch, handle, bytes) & mask];
+	return &table->buckets[(h ^ h >> 32) & mask];
 }
 
 static uint32_t *index_bucket(const struct node_table *table,

@@ -39,16 +39,16 @@ static bool is_passthrough_refusal(int r)
  * Must writes be seen, so that the file can move? It is drained or full, or is
  * just moving:
  */
-static bool must_see(struct unionfs *fs, const struct node *node,
-		     struct branch *branch, int fd, bool writes)
+static bool must_see(struct unionfs *fs, const struct copy *copy, int fd,
+		     bool writes)
 {
-	const struct copy *copy = node_first(node);
+	struct branch *branch = branch_of(fs, copy);
 	struct handle handle;
 
 	if (branch->flags & BRANCH_DRAINING ||
 	    (writes && branch_full_is_near(fs, branch, fd)))
 		return true;
-	if (!copy || !dirty_ranges_any(&fs->dirty))
+	if (!dirty_ranges_any(&fs->dirty))
 		return false;
 	handle = copy_handle(copy);
 	return dirty_ranges_has(&fs->dirty, copy->branch, &handle);
@@ -76,9 +76,10 @@ static void become_backer(struct request *request, int fd)
  * open.
  */
 static int choose_way(struct request *request, struct node *node,
-		      struct branch *branch, int fd, bool writes)
+		      const struct copy *copy, int fd, bool writes)
 {
 	struct unionfs *fs = request->fs;
+	struct branch *branch = branch_of(fs, copy);
 	int32_t id;
 	int r;
 
@@ -86,7 +87,7 @@ static int choose_way(struct request *request, struct node *node,
 	node_file(node)->backing_id = 0;
 	if (!fs->passthrough || atomic_load(&branch->no_passthrough))
 		return 0;
-	if (must_see(fs, node, branch, fd, writes)) {
+	if (must_see(fs, copy, fd, writes)) {
 		/* As long as the file is open, a migration cannot find out. */
 		if (node->passed && file_in_use(fd) == 0)
 			node->passed = false;
@@ -195,15 +196,14 @@ static bool count_open(struct unionfs *fs, const struct request *request,
 /*
  * Open again, by the branch's own mount, a file that was just made. Takes @fd.
  */
-static int open_to_read(const struct request *request,
-			const struct branch *branch, const struct node *node,
+static int open_to_read(const struct request *request, const struct copy *copy,
 			int fd, int flags)
 {
-	const struct copy *copy = node_first(node);
+	const struct branch *branch = branch_of(request->fs, copy);
 	struct handle handle;
 	int own;
 
-	if (!atime_is_own(branch) || !copy || request->opcode != FUSE_CREATE)
+	if (!atime_is_own(branch) || request->opcode != FUSE_CREATE)
 		return fd;
 	handle = copy_handle(copy);
 	own = atime_open(branch, &handle,
@@ -266,15 +266,15 @@ static int start_file(struct request *request, struct node *node,
 		      struct open_file *file, uint64_t *ret_number)
 {
 	struct unionfs *fs = request->fs;
-	struct branch *branch = branch_of(fs, node_first(node));
+	const struct copy *copy = node_first(node);
 	bool writes = file_has(file, STATE_OPEN_WRITES);
 	struct node_file *use = node_file(node);
 	int r = 0;
 
 	if (!use->opens)
-		r = choose_way(request, node, branch, file->fd, writes);
+		r = choose_way(request, node, copy, file->fd, writes);
 	else if (node->passthrough && writes &&
-		 branch_full_is_near(fs, branch, file->fd))
+		 branch_full_is_near(fs, branch_of(fs, copy), file->fd))
 		file->item.flags |= STATE_OPEN_SEEN;
 	if (r < 0)
 		return r;
@@ -291,9 +291,10 @@ int open_file_new(struct request *request, struct node *node, int fd,
 		  int32_t *ret_backing)
 {
 	struct unionfs *fs = request->fs;
-	struct branch *branch = branch_of(fs, node_first(node));
+	const struct copy *copy = node_first(node);
+	struct branch *branch = branch_of(fs, copy);
 	struct open_file *file = make_file(
-		node, open_to_read(request, branch, node, fd, info->flags),
+		node, open_to_read(request, copy, fd, info->flags),
 		flags_of(request, info->flags, appends));
 	bool forgets;
 	int r;

@@ -84,10 +84,10 @@ static void make_thing(struct request *request, fuse_ino_t parent,
 		subdirs_begin(fs, dir);
 	r = unionfs_hidden(dir, new->name)
 		    ? -EPERM
-		    : replay_place(fs, request, dir,
-				   &(struct to_place){new->function, make, new,
-						      new->name},
-				   type, &placed);
+		    : place_new(fs, request, dir,
+				&(struct to_place){new->function, type, make,
+						   new, new->name},
+				&placed);
 	if (type == S_IFDIR)
 		end_subdirs(fs, request, dir, r >= 0);
 	if (r < 0) {
@@ -155,7 +155,7 @@ static int link_file(struct request *request, const struct node *node,
 	r = clone_dir(fs, dir, copy->branch, &into);
 	if (r < 0)
 		return r;
-	name_filter_add(fs, dir, name, copy->branch);
+	name_filter_add(dir, name, copy->branch);
 	replay_note_absent(fs, request, dir, name);
 	names_change_begin(dir);
 	act_as_spender(request);
@@ -169,7 +169,7 @@ static int link_file(struct request *request, const struct node *node,
 		r = 0;
 	(void)branch_report(branch_of(fs, copy), r);
 	if (r < 0 && branch_usable(copy->branch))
-		name_filter_remove(fs, dir, name, copy->branch);
+		name_filter_remove(dir, name, copy->branch);
 	if (r < 0)
 		return r;
 	return lookup_made(fs, request, copy->branch, into->fd, name, entry);
@@ -197,7 +197,7 @@ static int unlink_one(struct unionfs *fs, const struct hit *hit,
 {
 	if (unlinkat(hit->fd->fd, name, 0) < 0)
 		return branch_report(branch_of(fs, hit->dir), -errno);
-	name_filter_remove(fs, copy_node(hit->dir), name, hit->dir->branch);
+	name_filter_remove(copy_node(hit->dir), name, hit->dir->branch);
 	return 0;
 }
 

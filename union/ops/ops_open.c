@@ -9,7 +9,6 @@
 #include "union/branch/dir_fd.h"
 #include "union/branch/submount.h"
 #include "union/change/place.h"
-#include "union/change/replay.h"
 #include "union/open/branch_full.h"
 #include "union/open/durable.h"
 #include "union/open/open_file.h"
@@ -135,9 +134,9 @@ static int place_file(struct unionfs *fs, struct request *request,
 		      struct node *dir, struct creation *new,
 		      struct placed *ret)
 {
-	const struct to_place what = {POLICY_CREATE, make_new_file, new,
-				      new->unnamed ? NULL : new->name};
-	int r = replay_place(fs, request, dir, &what, S_IFREG, ret);
+	const struct to_place what = {POLICY_CREATE, S_IFREG, make_new_file,
+				      new, new->unnamed ? NULL : new->name};
+	int r = place_new(fs, request, dir, &what, ret);
 
 	return r == 1 ? open_made(new, ret) : r;
 }

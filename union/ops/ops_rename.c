@@ -194,11 +194,11 @@ static void forget_file_names(const struct rename_args *m)
 		return;
 	for (i = 0; i < (m->all ? m->from_count : 1); i++)
 		if (!S_ISDIR(m->from[i].st.st_mode))
-			name_filter_remove(m->fs, m->from_dir, m->from_name,
+			name_filter_remove(m->from_dir, m->from_name,
 					   m->from[i].dir->branch);
 	for (i = 0; i < m->to_count; i++)
 		if (!S_ISDIR(m->to[i].st.st_mode))
-			name_filter_remove(m->fs, m->to_dir, m->to_name,
+			name_filter_remove(m->to_dir, m->to_name,
 					   m->to[i].dir->branch);
 }
 

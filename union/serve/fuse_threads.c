@@ -42,27 +42,20 @@ static bool is_pending(const struct request *request,
 	       pending_names_has(buf->mem, buf->size);
 }
 
-static void serve_once(const struct unionfs *fs, struct request *request,
-		       const struct fuse_buf *buf)
-{
-	if (is_pending(request, buf)) {
-		fuse_connection_answer(fuse_session_fd(fs->session),
-				       request->unique, -EIO);
-		return;
-	}
-	fuse_session_process_buf(fs->session, buf);
-}
-
 static void process(const struct unionfs *fs, struct request *request,
 		    const struct fuse_buf *buf)
 {
 	bool told = dir_fd_is_told(request->opcode);
+	int fd = fuse_session_fd(fs->session);
 
 	if (!told)
 		dir_fd_changes_begin();
-	if (reply_cache_begin(fs->reply_cache, request,
-			      fuse_session_fd(fs->session)))
-		serve_once(fs, request, buf);
+	if (reply_cache_begin(fs->reply_cache, request, fd)) {
+		if (is_pending(request, buf))
+			fuse_connection_answer(fd, request->unique, -EIO);
+		else
+			fuse_session_process_buf(fs->session, buf);
+	}
 	reply_cache_end(request);
 	if (!told)
 		dir_fd_changes_end();

@@ -76,17 +76,6 @@ static bool needs_slot(const struct request *request)
 	}
 }
 
-static struct reply_cache_slot *wait_for_slot(struct reply_cache *once,
-					      unsigned *hint)
-{
-	const struct timespec pause = {.tv_nsec = WAIT_NS};
-	struct reply_cache_slot *slot;
-
-	while (!(slot = reply_cache_slots_claim(&once->slots, hint)))
-		(void)nanosleep(&pause, NULL);
-	return slot;
-}
-
 /*
  * Strike each out first. A kill in between then leaves a node too many, which
  * is kept, and not one too few, which would be forgotten while in use.
@@ -115,7 +104,7 @@ static void send_again(const struct reply_cache *once,
 	header->unique = unique;
 	if (write(fd, slot->reply, slot->reply_length) < 0)
 		give_back(once, slot);
-	reply_cache_slot_free(slot);
+	reply_cache_slot_publish(slot, REPLY_CACHE_FREE);
 }
 
 /* Begin a request that came again. True: it is to be served. */
@@ -137,6 +126,7 @@ static bool begin_again(struct reply_cache *once, struct reply_cache_slot *slot,
 bool reply_cache_begin(struct reply_cache *once, struct request *request,
 		       int fd)
 {
+	const struct timespec pause = {.tv_nsec = WAIT_NS};
 	uint64_t unique = request->unique & ~REPLY_CACHE_RESENT;
 	struct reply_cache_slot *slot = NULL;
 
@@ -148,8 +138,11 @@ bool reply_cache_begin(struct reply_cache *once, struct request *request,
 		slot = reply_cache_slots_find(&once->slots, unique);
 	if (slot)
 		return begin_again(once, slot, request, fd);
-	request->slot = wait_for_slot(once, &request->slot_hint);
-	reply_cache_slot_begin(request->slot, unique, request->opcode);
+	while (!(slot = reply_cache_slots_claim(&once->slots,
+						&request->slot_hint)))
+		(void)nanosleep(&pause, NULL);
+	reply_cache_slot_begin(slot, unique, request->opcode);
+	request->slot = slot;
 	return true;
 }
 
@@ -182,14 +175,14 @@ bool reply_cache_reply(struct request *request, const struct iovec *iov,
 	    header->unique != request->unique)
 		return false;
 	slot->reply_length = (uint32_t)keep_bytes(slot->reply, iov, count);
-	reply_cache_slot_answer(slot);
+	reply_cache_slot_publish(slot, REPLY_CACHE_ANSWERED);
 	return true;
 }
 
 void reply_cache_end(struct request *request)
 {
 	if (request->slot)
-		reply_cache_slot_free(request->slot);
+		reply_cache_slot_publish(request->slot, REPLY_CACHE_FREE);
 	request->slot = NULL;
 }
 

@@ -210,7 +210,7 @@ static void check_diary(struct reply_cache_slots *slots,
 		assert_int_equal(slot->state, REPLY_CACHE_ANSWERED);
 	if (stage < NOTED)
 		assert_int_equal(slot->state, REPLY_CACHE_BEGUN);
-	reply_cache_slot_free(slot);
+	reply_cache_slot_publish(slot, REPLY_CACHE_FREE);
 }
 
 static void many_requests_at_once_leave_the_truth(void **state)

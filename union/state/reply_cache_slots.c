@@ -81,19 +81,17 @@ static void note_use(struct reply_cache_slots *slots, unsigned index)
 		;
 }
 
-static bool try_claim(struct reply_cache_slot *slot, uint32_t from)
+/* Claim a slot in state @from, and empty it. False: it is in another by now. */
+static bool claim_slot(struct reply_cache_slot *slot, uint32_t from)
 {
-	return atomic_compare_exchange_strong(&slot->state, &from,
-					      REPLY_CACHE_CLAIMED);
-}
-
-static struct reply_cache_slot *claimed(struct reply_cache_slot *slot)
-{
+	if (!atomic_compare_exchange_strong(&slot->state, &from,
+					    REPLY_CACHE_CLAIMED))
+		return false;
 	atomic_store_explicit(&slot->note, 0, memory_order_relaxed);
 	atomic_store_explicit(&slot->file, 0, memory_order_relaxed);
 	atomic_store_explicit(&slot->node_count, 0, memory_order_relaxed);
 	slot->reply_length = 0;
-	return slot;
+	return true;
 }
 
 /* Find the oldest: the numbers of requests only grow. */
@@ -119,8 +117,8 @@ static struct reply_cache_slot *claim_oldest(struct reply_cache_slots *slots)
 
 	while ((slot = oldest_dead(slots))) {
 		state = state_of(slot);
-		if (state & REPLY_CACHE_DEAD && try_claim(slot, state))
-			return claimed(slot);
+		if (state & REPLY_CACHE_DEAD && claim_slot(slot, state))
+			return slot;
 	}
 	return NULL;
 }
@@ -136,9 +134,9 @@ struct reply_cache_slot *reply_cache_slots_claim(
 						  memory_order_relaxed))
 			note_use(slots, index);
 		if (state_of(&slots->slots[index]) == REPLY_CACHE_FREE &&
-		    try_claim(&slots->slots[index], REPLY_CACHE_FREE)) {
+		    claim_slot(&slots->slots[index], REPLY_CACHE_FREE)) {
 			*hint = index;
-			return claimed(&slots->slots[index]);
+			return &slots->slots[index];
 		}
 	}
 	return claim_oldest(slots);

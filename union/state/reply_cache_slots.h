@@ -85,23 +85,13 @@ static inline void reply_cache_slot_publish(struct reply_cache_slot *slot,
 	atomic_store_explicit(&slot->state, state, memory_order_release);
 }
 
-/* Publish that the request is begun; that it was answered; that it is over. */
+/* Publish that the request is begun. */
 static inline void reply_cache_slot_begin(struct reply_cache_slot *slot,
 					  uint64_t unique, uint32_t opcode)
 {
 	slot->unique = unique;
 	slot->opcode = opcode;
 	reply_cache_slot_publish(slot, REPLY_CACHE_BEGUN);
-}
-
-static inline void reply_cache_slot_answer(struct reply_cache_slot *slot)
-{
-	reply_cache_slot_publish(slot, REPLY_CACHE_ANSWERED);
-}
-
-static inline void reply_cache_slot_free(struct reply_cache_slot *slot)
-{
-	reply_cache_slot_publish(slot, REPLY_CACHE_FREE);
 }
 
 /*

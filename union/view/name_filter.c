@@ -119,12 +119,10 @@ static void add_slot(struct shard *shard, struct name_filter *names,
 		drop(shard, names->id); /* knows too little from now on */
 }
 
-void name_filter_add(struct unionfs *fs, const struct node *dir,
-		     const char *name, unsigned branch)
+void name_filter_add(const struct node *dir, const char *name, unsigned branch)
 {
 	struct shard *shard = shard_of(dir->id);
 
-	(void)fs;
 	pthread_mutex_lock(&shard->lock);
 	add_slot(shard, find_filter(shard, dir->id),
 		 name_hash_slot(name, branch));
@@ -170,13 +168,12 @@ void name_filter_make_end(struct unionfs *fs, const struct node *dir,
 	pthread_mutex_unlock(&shard->lock);
 }
 
-void name_filter_remove(struct unionfs *fs, const struct node *dir,
-			const char *name, unsigned branch)
+void name_filter_remove(const struct node *dir, const char *name,
+			unsigned branch)
 {
 	struct shard *shard = shard_of(dir->id);
 	struct name_filter *names;
 
-	(void)fs;
 	pthread_mutex_lock(&shard->lock);
 	names = find_filter(shard, dir->id);
 	/* While the directory is read, the name may be met or not. */

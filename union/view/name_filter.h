@@ -34,8 +34,7 @@ void name_filter_begin(struct unionfs *fs, const struct node *dir,
 		       unsigned branch);
 
 /* Note that @name is going to be on @branch. */
-void name_filter_add(struct unionfs *fs, const struct node *dir,
-		     const char *name, unsigned branch);
+void name_filter_add(const struct node *dir, const char *name, unsigned branch);
 
 /*
  * Do the same without the kernel's lock of @dir. @dir stays a node until
@@ -48,8 +47,8 @@ void name_filter_make_end(struct unionfs *fs, const struct node *dir,
 			  const char *name, unsigned branch, bool made);
 
 /* Note that a name that was there has gone. */
-void name_filter_remove(struct unionfs *fs, const struct node *dir,
-			const char *name, unsigned branch);
+void name_filter_remove(const struct node *dir, const char *name,
+			unsigned branch);
 
 /* May @name be in the copy of @dir on @branch? True when it is not known. */
 bool name_filter_may_have(const struct node *dir, const char *name,

@@ -28,7 +28,7 @@ static int teardown(void **state)
 static void nothing_is_known_of_a_directory_never_seen(void **state)
 {
 	(void)state;
-	name_filter_add(&fs, &dir, "a", 0);
+	name_filter_add(&dir, "a", 0);
 	assert_true(name_filter_may_have(&dir, "a", 0));
 	assert_true(name_filter_may_have(&dir, "b", 0));
 }
@@ -38,13 +38,13 @@ static void knows_what_a_new_directory_was_given(void **state)
 	(void)state;
 	name_filter_begin(&fs, &dir, 3);
 	assert_false(name_filter_may_have(&dir, "a", 3));
-	name_filter_add(&fs, &dir, "a", 3);
+	name_filter_add(&dir, "a", 3);
 	assert_true(name_filter_may_have(&dir, "a", 3));
 	assert_false(name_filter_may_have(&dir, "b", 3));
 	assert_true(
 		name_filter_may_have(&dir, "b", 4)); /* may have a copy there */
 	assert_true(name_filter_may_have(&other, "b", 3));
-	name_filter_remove(&fs, &dir, "a", 3);
+	name_filter_remove(&dir, "a", 3);
 	assert_false(name_filter_may_have(&dir, "a", 3));
 	name_filter_forget(dir.id);
 	assert_true(name_filter_may_have(&dir, "a", 3));
@@ -55,8 +55,8 @@ static void nothing_is_known_of_a_branch_that_is_forgotten(void **state)
 	(void)state;
 	name_filter_begin(&fs, &dir, 3);
 	name_filter_begin(&fs, &dir, 4);
-	name_filter_add(&fs, &dir, "a", 3);
-	name_filter_add(&fs, &dir, "a", 4);
+	name_filter_add(&dir, "a", 3);
+	name_filter_add(&dir, "a", 4);
 	name_filter_forget_branch(3);
 	assert_true(name_filter_may_have(&dir, "b", 3));
 	assert_true(name_filter_may_have(&dir, "a", 4));
@@ -69,12 +69,12 @@ static void a_name_is_there_as_often_as_it_was_added(void **state)
 {
 	(void)state;
 	name_filter_begin(&fs, &dir, 0);
-	name_filter_add(&fs, &dir, "a", 0);
-	name_filter_add(&fs, &dir, "a", 0);
-	name_filter_remove(&fs, &dir, "a", 0);
+	name_filter_add(&dir, "a", 0);
+	name_filter_add(&dir, "a", 0);
+	name_filter_remove(&dir, "a", 0);
 	assert_true(name_filter_may_have(&dir, "a", 0));
-	name_filter_remove(&fs, &dir, "a", 0);
-	name_filter_remove(&fs, &dir, "a", 0);
+	name_filter_remove(&dir, "a", 0);
+	name_filter_remove(&dir, "a", 0);
 	assert_false(name_filter_may_have(&dir, "a", 0));
 }
 
@@ -87,7 +87,7 @@ static void what_is_made_unseen_by_the_kernel_counts_once(void **state)
 		name_filter_may_have(&dir, "a", 0)); /* from the beginning on */
 	name_filter_make_end(&fs, &dir, "a", 0, true);
 	assert_true(name_filter_may_have(&dir, "a", 0));
-	name_filter_remove(&fs, &dir, "a", 0);
+	name_filter_remove(&dir, "a", 0);
 	assert_false(name_filter_may_have(&dir, "a", 0));
 	name_filter_make_begin(&fs, &dir, "a", 0);
 	name_filter_make_end(&fs, &dir, "a", 0, false);
@@ -114,17 +114,17 @@ static void remembers_many_while_others_come_and_go(void **state)
 	name_filter_begin(&fs, &dir, 1);
 	for (i = 0; i < 30000; i++) {
 		(void)snprintf(name, sizeof(name), "n%u", i);
-		name_filter_add(&fs, &dir, name, 1);
+		name_filter_add(&dir, name, 1);
 		if (i % 3) {
 			(void)snprintf(name, sizeof(name), "n%u", i / 3 * 3);
-			name_filter_add(&fs, &dir, name, 1);
-			name_filter_remove(&fs, &dir, name, 1);
+			name_filter_add(&dir, name, 1);
+			name_filter_remove(&dir, name, 1);
 		}
 	}
 	for (i = 0; i < 30000; i++) {
 		(void)snprintf(name, sizeof(name), "n%u", i);
 		assert_true(name_filter_may_have(&dir, name, 1));
-		name_filter_remove(&fs, &dir, name, 1);
+		name_filter_remove(&dir, name, 1);
 	}
 	for (i = 0; i < 30000; i++) {
 		(void)snprintf(name, sizeof(name), "n%u", i);
@@ -140,9 +140,9 @@ static void a_name_is_where_it_was_put_or_nothing_is_known(void **state)
 	(void)state;
 	for (i = 0; i < 200; i++)
 		name_filter_begin(&fs, &dir, i);
-	name_filter_add(&fs, &dir, "a", 3);
-	name_filter_add(&fs, &dir, "a", 130);
-	name_filter_add(&fs, &dir, "b", 4);
+	name_filter_add(&dir, "a", 3);
+	name_filter_add(&dir, "a", 130);
+	name_filter_add(&dir, "b", 4);
 	name_filter_where(&dir, 200, "a", where);
 	for (i = 0; i < 200; i++)
 		in += name_filter_is_in(where, i);
@@ -172,7 +172,7 @@ static void one_that_was_not_said_to_be_there_ends_all_knowledge(void **state)
 {
 	(void)state;
 	name_filter_begin(&fs, &dir, 0);
-	name_filter_add(&fs, &dir, "a", 0);
+	name_filter_add(&dir, "a", 0);
 	name_filter_confirm(&dir, "a", 0);
 	assert_false(name_filter_may_have(&dir, "b", 0));
 	name_filter_confirm(&dir, "b", 0);
@@ -208,7 +208,7 @@ static void a_directory_with_a_new_copy_is_known_no_more(void **state)
 			 0);
 	name_filter_begin(&own, node, 0);
 	name_filter_begin(&own, node, 1);
-	name_filter_add(&own, node, "a", 1);
+	name_filter_add(node, "a", 1);
 	assert_int_equal(asked_for(node, "a"), 3); /* it may have more copies */
 	name_filter_learn(&own, node);
 	assert_int_equal(asked_for(node, "a"), 1); /* it has not */
@@ -291,16 +291,15 @@ static void what_is_read_counts_once(void **state)
 	(void)state;
 	place_make(&place);
 	name_filter_begin(&place.own, place.node, 0);
-	name_filter_add(&place.own, place.node, "a",
-			1); /* it is not known yet */
+	name_filter_add(place.node, "a", 1); /* it is not known yet */
 	file_make(&place, 1, "a");
 	file_make(&place, 1, "b");
 	name_filter_learn(&place.own, place.node);
 	assert_true(name_filter_may_have(place.node, "a", 1));
 	assert_true(name_filter_may_have(place.node, "b", 1));
 	assert_false(name_filter_may_have(place.node, "c", 1));
-	name_filter_remove(&place.own, place.node, "a", 1);
-	name_filter_remove(&place.own, place.node, "b", 1);
+	name_filter_remove(place.node, "a", 1);
+	name_filter_remove(place.node, "b", 1);
 	assert_false(name_filter_may_have(place.node, "a", 1));
 	assert_false(name_filter_may_have(place.node, "b", 1));
 	file_drop(&place, 1, "a");
@@ -323,7 +322,7 @@ static void nothing_is_read_while_the_kernel_does_not_see_what_is_made(
 	name_filter_learn(&place.own, place.node);
 	assert_false(name_filter_may_have(place.node, "b", 1));
 	assert_true(name_filter_may_have(place.node, "a", 1));
-	name_filter_remove(&place.own, place.node, "a", 1);
+	name_filter_remove(place.node, "a", 1);
 	assert_false(name_filter_may_have(place.node, "a", 1));
 	file_drop(&place, 1, "a");
 	place_drop(&place);
