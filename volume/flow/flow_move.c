@@ -121,26 +121,10 @@ static int move_finish_earlier(struct operation *op, struct error *err)
 /* The epoch that ends all users of the extent. */
 static int move_raise(struct operation *op, struct error *err)
 {
-	struct volume_split *split = move_split(op);
-	struct node_client *client = NULL;
-	struct node_extent extent = {0};
-	int r = context_client(op->ctx, split->node, &client, err);
+	uint64_t epoch;
+	int r = split_check_unused(op, move_split(op), &epoch, err);
 
-	if (r == 0)
-		r = node_client_get_extent(client, split->extent, &extent, err);
-	if (r == 0)
-		r = split_adopt(op, split, &extent, err);
-	if (r == 0)
-		r = split_check_known(op, split, &extent, err);
-	if (r == 0 && extent.local_device[0])
-		r = error_set(err, EBUSY,
-			      "extent '%s' is in use on its own node '%s', as "
-			      "%s",
-			      split->extent, split->node, extent.local_device);
-	if (r == 0)
-		r = volume_record_raise(op->record, extent.epoch, err);
-	node_extent_done(&extent);
-	return r;
+	return r < 0 ? r : volume_record_raise(op->record, epoch, err);
 }
 
 static int move_begin(struct operation *op, struct error *err)

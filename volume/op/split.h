@@ -139,6 +139,14 @@ int splits_look(struct operation *op, unsigned flags, uint64_t *ret_above,
 /* Check one extent in the same way: -EBUSY. */
 int split_check_known(struct operation *op, const struct volume_split *split,
 		      const struct node_extent *extent, struct error *err);
+/*
+ * Check as split_adopt() and split_check_known() do, and that no device of its
+ * own node uses the extent: -EBUSY.
+ *
+ * @ret_epoch  the extent's
+ */
+int split_check_unused(struct operation *op, struct volume_split *split,
+		       uint64_t *ret_epoch, struct error *err);
 
 /*
  * Grants whose exports the record may end; never empty, which would mean all.

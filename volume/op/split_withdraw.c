@@ -95,6 +95,29 @@ int split_check_known(struct operation *op, const struct volume_split *split,
 		op->record->epoch);
 }
 
+int split_check_unused(struct operation *op, struct volume_split *split,
+		       uint64_t *ret_epoch, struct error *err)
+{
+	struct node_client *client = NULL;
+	struct node_extent extent = {0};
+	int r = context_client(op->ctx, split->node, &client, err);
+
+	if (r == 0)
+		r = node_client_get_extent(client, split->extent, &extent, err);
+	if (r == 0)
+		r = split_adopt(op, split, &extent, err);
+	if (r == 0)
+		r = split_check_known(op, split, &extent, err);
+	if (r == 0 && extent.local_device[0])
+		r = error_set(err, EBUSY,
+			      "extent '%s' is in use on its own node '%s', as "
+			      "%s",
+			      split->extent, split->node, extent.local_device);
+	*ret_epoch = extent.epoch;
+	node_extent_done(&extent);
+	return r;
+}
+
 /* Under the operation's lock. */
 static int look_locked(struct operation *op, const struct volume_split *split,
 		       struct look *look, const struct node_extent *extent,

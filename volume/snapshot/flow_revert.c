@@ -119,25 +119,13 @@ static int revert_check_split(struct operation *op, struct volume_split *split,
 {
 	const struct snapshot_record *snapshot = snapshot_;
 	struct node_client *client = NULL;
-	struct node_extent extent = {0};
+	uint64_t epoch;
 	int r = context_client(op->ctx, split->node, &client, err);
 
 	if (r == 0)
 		r = check_snapshot(snapshot, &snapshot->splits[split->index],
 				   client, err);
-	if (r == 0)
-		r = node_client_get_extent(client, split->extent, &extent, err);
-	if (r == 0)
-		r = split_adopt(op, split, &extent, err);
-	if (r == 0)
-		r = split_check_known(op, split, &extent, err);
-	if (r == 0 && extent.local_device[0])
-		r = error_set(err, EBUSY,
-			      "extent '%s' is in use on its own node '%s', as "
-			      "%s",
-			      split->extent, split->node, extent.local_device);
-	node_extent_done(&extent);
-	return r;
+	return r < 0 ? r : split_check_unused(op, split, &epoch, err);
 }
 
 static int revert_one(struct operation *op, struct volume_split *split,
