@@ -352,4 +352,35 @@ test_what_a_crash_interrupted_waits_for_the_missing_disk() {
 	[ -L "$D/disks/d1/.tributary/rename-1" ]
 }
 
+test_a_branch_that_is_given_as_absent_is_not_waited_for() {
+	local numbers
+	rm -rf "$D/x" "$D/late"
+	rm -f "$D/log" "$D/ctl"
+	mkdir -p "$D/x" "$D/late" "$M"
+	ln -s "$D/late" "$D/link"
+	# What a crash interrupted is finished without it, or dropped.
+	mkdir "$D/x/.tributary"
+	ln -s '1 M 1:aa 1:bb 1:cc x/y' "$D/x/.tributary/rename-1"
+	fails 1 "no branch can be used" trib-union "$D/link/n=absent" "$M"
+	fails 1 "is there twice" trib-union "$D/x:$D/link/n=absent:$D/link/n=absent" "$M"
+	fails 2 "one mode" trib-union "$D/x:$D/link/n=absent,ro" "$M"
+	union "policy=rand,control=$D/ctl" "$D/link/n=absent:$D/x"
+	grep -q "warning: branch '$D/link/n' is absent" "$D/log"
+	[ ! -L "$D/x/.tributary/rename-1" ] || fail "it is kept"
+	same "$(branches)" '[[0,"absent"],[1,"rw"]]'
+	getfattr --only-values -n user.tributary.stats "$M" | grep -q '"absent":\[0\]'
+	mkdir "$M/dir"
+	echo 1 >"$M/dir/f"
+	numbers=$(ls -iR "$M")
+	fails 1 "only a mount does" ctl add "$D/x=absent"
+	fails 1 "only a mount does" ctl set "$D/x=absent"
+	# A branch gets its place by the path that was given, wherever that is.
+	mkdir "$D/late/n"
+	same "$(ctl add "$D/link/n")" '{"id":0}'
+	same "$(branches)" '[[0,"rw"],[1,"rw"]]'
+	same "$(ls -iR "$M")" "$numbers"
+	getfattr --only-values -n user.tributary.stats "$M" | grep -q '"absent":\[\]'
+	stop
+}
+
 run_tests "$@"

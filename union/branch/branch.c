@@ -59,15 +59,19 @@ struct branch *branch_find(const struct branch_table *table, const char *path)
 	return stat(path, &st) == 0 ? same_directory(table, &st) : NULL;
 }
 
-/* Find the absent branch with that resolved path; NULL: none. */
+/*
+ * Find the absent branch with that resolved path; NULL: none. A path that did
+ * not exist was kept as it was given.
+ */
 static struct branch *find_absent(const struct branch_table *table,
-				  const char *real)
+				  const char *real, const char *path)
 {
 	unsigned i;
 
 	for (i = 0; i < table->count; i++)
 		if (table->items[i]->flags & BRANCH_ABSENT &&
-		    strcmp(table->items[i]->path, real) == 0)
+		    (strcmp(table->items[i]->path, real) == 0 ||
+		     strcmp(table->items[i]->path, path) == 0))
 			return table->items[i];
 	return NULL;
 }
@@ -105,7 +109,7 @@ static int check_new(const struct branch_table *table, int fd,
 	const struct branch *other = same_directory(table, st);
 	unsigned i;
 
-	if (table->count == BRANCH_MAX && !find_absent(table, real))
+	if (table->count == BRANCH_MAX && !find_absent(table, real, path))
 		return error_set(err, E2BIG, "more than %d branches",
 				 BRANCH_MAX);
 	if (other)
@@ -160,7 +164,7 @@ int branch_open(struct branch_table *table, const char *path, unsigned flags,
 				 strerror(ENOMEM));
 	if (space.f_flag & ST_RDONLY)
 		flags |= BRANCH_RO;
-	branch->absent = find_absent(table, real);
+	branch->absent = find_absent(table, real, path);
 	branch->id = branch->absent ? branch->absent->id : table->count;
 	branch->flags = flags;
 	branch->min_free = BRANCH_MIN_FREE_UNION;
@@ -292,7 +296,8 @@ int branch_add_gone(struct branch_table *table, const char *path,
 	auto_free char *real = realpath(path, NULL);
 	struct branch *branch;
 
-	if (flags & BRANCH_ABSENT && real && find_absent(table, real))
+	if (flags & BRANCH_ABSENT &&
+	    find_absent(table, real ? real : path, path))
 		return error_set(err, EEXIST, "branch '%s' is there twice",
 				 path);
 	return add_closed(table, real ? real : path,

@@ -22,6 +22,7 @@ static const struct {
 	{"rw", 0, true},
 	{"ro", BRANCH_RO, true},
 	{"nc", BRANCH_NC, true},
+	{"absent", BRANCH_ABSENT, true},
 	{"local", BRANCH_LOCAL, false},
 };
 
@@ -47,9 +48,9 @@ static int parse_word(const char *word, bool *mode_seen,
 	    size_parse(word, &ret->min_free, &ignored) == 0)
 		return 0;
 	return error_set(err, EINVAL,
-			 "branch flag '%s': there are rw, ro, nc, local and "
-			 "one size; a '=' or ':' in a path is written '\\=' or "
-			 "'\\:'",
+			 "branch flag '%s': there are rw, ro, nc, absent, "
+			 "local and one size; a '=' or ':' in a path is "
+			 "written '\\=' or '\\:'",
 			 word);
 }
 
@@ -79,9 +80,10 @@ const char *branch_spec_format(char *buf, unsigned flags, uint64_t min_free)
 	static const char *const units[] = {"", "K", "M", "G", "T"};
 	size_t unit = 0;
 	int n = snprintf(buf, BRANCH_SPEC_WORDS_MAX, "%s%s",
-			 flags & BRANCH_RO   ? "ro"
-			 : flags & BRANCH_NC ? "nc"
-					     : "rw",
+			 flags & BRANCH_ABSENT ? "absent"
+			 : flags & BRANCH_RO   ? "ro"
+			 : flags & BRANCH_NC   ? "nc"
+					       : "rw",
 			 flags & BRANCH_LOCAL ? ",local" : "");
 
 	if (min_free == BRANCH_MIN_FREE_UNION)

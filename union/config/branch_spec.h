@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The notation of a branch: PATH, or PATH=WORD,WORD... A word is a mode (rw,
- * ro, nc), "local" or a size. The size is the free space below which the branch
- * is a last choice. Each kind of word may come once, in any order and case.
+ * ro, nc, absent), "local" or a size. The size is the free space below which
+ * the branch is a last choice. Each kind of word may come once, in any order
+ * and case.
  *
  * A ':', '=' or '\' in the path has a '\' before it; ':' ends a branch. A '*',
  * '?' or '[' without '\' makes the path a pattern.
@@ -18,7 +19,7 @@
 struct branch_spec {
 	char *path;        /* owned, escapes resolved; or a pattern */
 	bool pattern;      /* @path is one of glob(3), with its escapes */
-	unsigned flags;    /* BRANCH_LOCAL, BRANCH_RO, BRANCH_NC */
+	unsigned flags;    /* BRANCH_LOCAL and a mode: RO, NC, ABSENT */
 	uint64_t min_free; /* bytes, or BRANCH_MIN_FREE_UNION */
 };
 

@@ -85,6 +85,11 @@ static int decode_branch(const char *text, enum control_command command,
 	if (r == 0 && strlen(ret->path) >= PATH_MAX)
 		r = error_set(err, EINVAL, "the path is longer than %d bytes",
 			      PATH_MAX - 1);
+	if (r == 0 && ret->flags & BRANCH_ABSENT)
+		r = error_set(err, EINVAL,
+			      "'%s' takes no branch that is absent: only a "
+			      "mount does",
+			      word);
 	if (r == 0 && commands[command].plain && has_words(ret))
 		r = error_set(err, EINVAL,
 			      "'%s' takes the path of a branch only", word);

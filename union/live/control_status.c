@@ -196,16 +196,27 @@ char *control_policies(struct unionfs *fs)
 	return text_of_json(object);
 }
 
-/* Write the ids of those that are damaged: "0,3". */
-static void list_damaged(const struct branch_table *table,
-			 char ret[static 4 * BRANCH_MAX])
+static bool is_damaged(const struct branch *branch)
+{
+	return atomic_load(&branch->damaged);
+}
+
+static bool has_no_disk(const struct branch *branch)
+{
+	return branch->flags & BRANCH_ABSENT;
+}
+
+/* Write the ids of the wanted branches: "0,3". */
+static void list_branches(const struct branch_table *table,
+			  bool (*wanted)(const struct branch *branch),
+			  char ret[static 4 * BRANCH_MAX])
 {
 	unsigned i, count = table->count;
 	char *at = ret;
 
 	*at = '\0';
 	for (i = 0; i < count; i++)
-		if (atomic_load(&table->items[i]->damaged))
+		if (wanted(table->items[i]))
 			at += sprintf(at, "%s%u", at == ret ? "" : ",",
 				      i); /* fits */
 }
@@ -214,18 +225,19 @@ char *control_stats(struct unionfs *fs)
 {
 	const struct union_stats *s = fs->stats;
 	struct branches_ill ill = branch_table_ill(&fs->branches);
-	char damaged[4 * BRANCH_MAX];
+	char damaged[4 * BRANCH_MAX], absent[4 * BRANCH_MAX];
 	char *text;
 	int n;
 
-	list_damaged(&fs->branches, damaged);
+	list_branches(&fs->branches, is_damaged, damaged);
+	list_branches(&fs->branches, has_no_disk, absent);
 	n = asprintf(
 		&text,
 		"{\"branches\":%u,\"policy\":\"%s\",\"passthrough\":%s,"
 		"\"nodes\":%llu,\"requests\":%lu,\"lookups\":%lu,\"creates\":%lu,\"opens\":%lu,"
 		"\"passthrough_opens\":%lu,\"reads\":%lu,\"writes\":%lu,"
 		"\"cloned_directories\":%lu,\"failed\":%u,\"read_only\":%u,"
-		"\"failures\":%lu,\"damaged\":[%s]}",
+		"\"failures\":%lu,\"damaged\":[%s],\"absent\":[%s]}",
 		fs->branches.count,
 		policy_of(&fs->policies, POLICY_CREATE)->name,
 		fs->passthrough ? "true" : "false",
@@ -234,7 +246,7 @@ char *control_stats(struct unionfs *fs)
 		atomic_load(&s->creates), atomic_load(&s->opens),
 		atomic_load(&s->passthrough_opens), atomic_load(&s->reads),
 		atomic_load(&s->writes), atomic_load(&s->cloned_directories),
-		ill.failed, ill.read_only, ill.failures, damaged);
+		ill.failed, ill.read_only, ill.failures, damaged, absent);
 
 	return n < 0 ? NULL : text;
 }

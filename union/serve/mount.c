@@ -112,6 +112,12 @@ static int add_one(struct mounted *m, const struct branch_spec *spec,
 	struct branch *branch;
 	int r;
 
+	if (spec->flags & BRANCH_ABSENT) {
+		log_warning("branch '%s' is absent, as it was given: its names "
+			    "are missing",
+			    spec->path);
+		return branch_add_gone(table, spec->path, BRANCH_ABSENT, err);
+	}
 	if (branch_is_absent(spec->path)) {
 		log_warning(
 			"branch '%s' is not used: it is empty and immutable, like "
@@ -134,7 +140,8 @@ static int add_one(struct mounted *m, const struct branch_spec *spec,
 
 /*
  * Refuse to mount while a branch is absent that a crash's leftovers need: they
- * are finished with all branches they are on.
+ * are finished with all branches they are on. A branch that is given as absent
+ * is not waited for.
  */
 static int check_absent(const struct branch *absent,
 			struct branch *const *present, unsigned count,
@@ -145,8 +152,8 @@ static int check_absent(const struct branch *absent,
 	if (!count)
 		return error_set(
 			err, ENODEV,
-			"no branch can be used: each is the mount point of a "
-			"missing disk");
+			"no branch can be used: each is absent, or the mount "
+			"point of a missing disk");
 	for (i = 0; absent && i < count; i++)
 		if (!(present[i]->flags & BRANCH_RO) &&
 		    intent_pending(present[i]) > 0)
@@ -172,10 +179,10 @@ static int add_named(struct mounted *m, const struct union_options *options,
 		if (r < 0)
 			return r;
 		branch = m->fs.branches.items[i];
-		if (branch->flags & BRANCH_ABSENT)
-			absent = branch;
-		else
+		if (!(branch->flags & BRANCH_ABSENT))
 			present[count++] = branch;
+		else if (!(options->branches[i].flags & BRANCH_ABSENT))
+			absent = branch;
 	}
 	remounted_hold(&m->fs);
 	r = branch_lock(present, count, err);

@@ -16,7 +16,7 @@
 #define BRANCH_DRAINING 8u   /* as that, and its files leave it: see drain.h */
 #define BRANCH_GONE     16u  /* nothing is on it, and it is asked no more */
 #define BRANCH_LEAVING  32u  /* as that, but BRANCH_WORK_DIR is there still */
-#define BRANCH_ABSENT   64u  /* as that: its disk was not mounted */
+#define BRANCH_ABSENT   64u  /* as that: its disk was not mounted, or is lost */
 #define BRANCH_HELD     128u /* BRANCH_RO, as long as the union is read-only */
 
 #define BRANCH_MIN_FREE_UNION UINT64_MAX /* branch.min_free: the union's */
