@@ -145,9 +145,11 @@ static const struct command commands[] = {
 	 .summary = "remove a node without extents of a volume",
 	 .text = "--lost: a node that will not come back. Its splits are lost "
 		 "then, also if it does.\n"
-		 "Their volumes can be deleted. A node without a keeper needs "
-		 "--grace 0: nothing tells\n"
-		 "since when it is silent.",
+		 "Their volumes can be deleted; a union is mounted by `-o "
+		 "degraded` or made whole by\n"
+		 "`trib volume repair`. A node without heartbeats needs "
+		 "--grace 0: nothing tells since\n"
+		 "when it is silent.",
 	 ROWS(node_remove_rows),
 	 .needs_volumes = true,
 	 .run = node_remove_run},

@@ -82,6 +82,11 @@ static const struct option_row volume_move_rows[] = {
 	    "take back a move that was begun: the split stays"),
 };
 
+static const struct option_row volume_repair_rows[] = {
+	ROW("forget-lost", 0, OPTION_FLAG, forget_lost, NULL,
+	    "drop the names of lost splits, and make new ones in their place"),
+};
+
 static const struct option_row volume_check_rows[] = {
 	ROW("repair", 0, OPTION_FLAG, repair, NULL,
 	    "replay logs; mend ext4 by e2fsck -p as far as that is "
@@ -192,6 +197,21 @@ static const struct command commands[] = {
 	 ROWS(volume_check_rows),
 	 .needs_volumes = true,
 	 .run = volume_check_run},
+	{.words = "volume repair",
+	 .arguments = "NAME",
+	 .min_arguments = 1,
+	 .max_arguments = 1,
+	 .kinds = {ARGUMENT_VOLUME},
+	 .summary = "make a volume whole whose splits are lost for good",
+	 .text = "For a union after `trib node remove --lost`. The planner "
+		 "places the new, empty splits.\n"
+		 "Run it where the volume is mounted by `-o degraded`: they "
+		 "join it at once. Else they\n"
+		 "join at the next mount. Repeat the command if it was "
+		 "interrupted.",
+	 ROWS(volume_repair_rows),
+	 .needs_volumes = true,
+	 .run = volume_repair_run},
 	{.words = "volume list",
 	 .arguments = "",
 	 .summary = "all volumes",

@@ -18,6 +18,7 @@
 #include "tests/snapshot_kit.h"
 #include "volume/cluster/node_remove.h"
 #include "volume/extent/extents.h"
+#include "volume/flow/forget_lost.h"
 #include "volume/op/context.h"
 
 /* The store of the test, as no program of ours would change it. */
@@ -392,6 +393,176 @@ static void a_give_up_killed_at_every_step_is_finished_or_ended(void **state)
 	volume_context_close(ctx);
 }
 
+/* "v" has lost its split of h1, which is back, and has that extent still. */
+static void make_lost(struct kit *t, struct volume_context *ctx)
+{
+	make(t);
+	kit_write_split(t, "v", 0, 7);
+	kit_write_split(t, "v", 1, 8);
+	fake_node_down(&t->nodes[1]);
+	assert_int_equal(give_up(ctx, 0, ""), 0);
+	fake_node_up(&t->nodes[1]);
+	come_back(t);
+}
+
+/* A node that was down for a moment is waited for. */
+static int forget(struct kit *t, struct volume_forgotten *ret,
+		  struct error *err)
+{
+	int r = -EHOSTUNREACH;
+
+	for (int i = 0; i < 30 && (r == -EHOSTUNREACH || r == -ENOSPC); i++)
+		r = volume_forget_lost(t->volumes, "v", ret, err);
+	return r;
+}
+
+/* Check that "v" is whole, with an empty split in place of the lost one. */
+static void is_repaired(struct kit *t)
+{
+	struct volume_status *status = NULL;
+
+	assert_int_equal(lost(t), 0);
+	assert_int_equal(volume_status_get(t->volumes, "v", &status, NULL), 0);
+	assert_int_equal(status->n_conditions, 0);
+	for (size_t i = 0; i < 2; i++) {
+		const struct volume_split *split = &status->splits[i].split;
+		const bool new = strcmp(split->node, "h1") == 0;
+
+		assert_string_equal(status->splits[i].state, "ok");
+		assert_int_equal(kit_content(t, "v", (unsigned)i),
+				 new ? 0 : i + 7);
+		assert_int_equal(split->size, 128 * MIB);
+		assert_false(split->move.node[0]);
+	}
+	volume_status_free(status);
+}
+
+static void lost_splits_are_forgotten_and_new_ones_are_in_their_place(
+	void **state)
+{
+	struct kit *t = *state;
+	struct volume_context *ctx = hasty(t);
+	struct volume_forgotten sum = {0};
+	struct error err = {0};
+
+	make_lost(t, ctx);
+	assert_int_equal(forget(t, &sum, &err), 0);
+	assert_int_equal(sum.splits, 1);
+	assert_int_equal(sum.size, 128 * MIB);
+	is_repaired(t);
+	/* The old extent beside it is nobody's, as before. */
+	is_orphaned(t->volumes);
+	assert_int_equal(forget(t, &sum, &err), 0);
+	assert_int_equal(sum.splits, 0);
+	assert_int_equal(kit_extents(t), 3);
+	assert_int_equal(kit_snapshot(t, "s", "v"), 0);
+	assert_int_equal(volume_snapshot_delete(t->volumes, "s", NULL), 0);
+	assert_int_equal(volume_delete(t->volumes, "v", NULL), 0);
+	drop_orphans(t, 1);
+	assert_int_equal(kit_extents(t), 0);
+	volume_context_close(ctx);
+}
+
+static int mount_at(struct volume_context *ctx, const char *options,
+		    const char *path, const char *text)
+{
+	const struct volume_attach_request request = {
+		.name = "v", .mount_point = path, .mount_options = options};
+	struct error err = {0};
+
+	return says(volume_attach(ctx, &request, &err), &err, text);
+}
+
+static void what_lost_splits_is_mounted_only_if_it_can_and_on_request(
+	void **state)
+{
+	struct kit *t = *state;
+	struct volume_context *ctx = hasty(t);
+	struct volume_spec spec = {.capacity = GIB + 256 * MIB,
+				   .layout = "linear",
+				   .fs_type = "ext4"};
+	const struct volume_create_request linear = {.name = "v",
+						     .spec = &spec};
+	struct error err = {0};
+
+	make_lost(t, ctx);
+	assert_int_equal(mount_at(t->volumes, NULL, t->dir,
+				  "`trib mount -o degraded v DIRECTORY`"),
+			 -EBUSY);
+	/* With the option only the directory is in the way. */
+	assert_int_equal(
+		mount_at(t->volumes, "degraded", t->dir, "is not empty"),
+		-EBUSY);
+	assert_int_equal(volume_delete(t->volumes, "v", NULL), 0);
+	drop_orphans(t, 1);
+	assert_int_equal(volume_create(t->volumes, &linear, NULL, NULL), 0);
+	fake_node_down(&t->nodes[1]);
+	assert_int_equal(give_up(ctx, 0, ""), 0);
+	assert_int_equal(lost(t), 1);
+	assert_int_equal(mount_at(t->volumes, "degraded", t->dir,
+				  "nothing without them"),
+			 -EBUSY);
+	assert_int_equal(says(volume_forget_lost(ctx, "v", NULL, &err), &err,
+			      "nothing without them"),
+			 -EBUSY);
+	assert_int_equal(volume_delete(ctx, "v", NULL), 0);
+	volume_context_close(ctx);
+}
+
+static void lost_splits_stay_lost_without_room_for_new_ones(void **state)
+{
+	struct kit *t = *state;
+	struct volume_context *ctx = hasty(t);
+	struct error err = {0};
+
+	make(t);
+	fake_node_down(&t->nodes[1]);
+	assert_int_equal(give_up(ctx, 0, ""), 0);
+	/* The only pool there is has the other split. */
+	assert_int_equal(volume_forget_lost(ctx, "v", NULL, &err), -ENOSPC);
+	assert_int_equal(lost(t), 1);
+	/* A pool had room when it was asked, and has none any more. */
+	fake_node_up(&t->nodes[1]);
+	come_back(t);
+	t->nodes[1].fails = ENOSPC;
+	for (int i = 0; i < 30 && t->nodes[1].fails; i++)
+		assert_int_not_equal(
+			volume_forget_lost(t->volumes, "v", NULL, &err), 0);
+	assert_int_equal(t->nodes[1].fails, 0);
+	assert_int_equal(lost(t), 1);
+	is_orphaned(t->volumes);
+	assert_int_equal(kit_extents(t), 2);
+	volume_context_close(ctx);
+}
+
+static void a_repair_killed_at_every_step_is_finished_or_ended(void **state)
+{
+	struct kit *t = *state;
+	struct volume_context *ctx = hasty(t);
+	struct error err = {0};
+	unsigned n;
+
+	for (n = 1;; n++) {
+		make_lost(t, ctx);
+		if (!kit_killed(t, n, "forget-lost", "name=v", NULL, NULL))
+			break;
+		/* The last step tells that it is done. */
+		assert_int_equal(lost(t), n < 4);
+		is_orphaned(t->volumes);
+		if (n % 2) {
+			assert_int_equal(forget(t, NULL, &err), 0);
+			is_repaired(t);
+			is_orphaned(t->volumes);
+		}
+		assert_int_equal(volume_delete(t->volumes, "v", NULL), 0);
+		drop_orphans(t, 1);
+		assert_int_equal(kit_extents(t), 0);
+	}
+	assert_int_equal(n, 5);
+	is_repaired(t);
+	volume_context_close(ctx);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -400,6 +571,12 @@ int main(void)
 		KIT_TEST(a_record_that_cannot_be_read_keeps_its_node),
 		KIT_TEST(a_snapshot_that_lost_an_extent_can_only_be_deleted),
 		KIT_TEST(a_give_up_killed_at_every_step_is_finished_or_ended),
+		KIT_TEST(
+			lost_splits_are_forgotten_and_new_ones_are_in_their_place),
+		KIT_TEST(
+			what_lost_splits_is_mounted_only_if_it_can_and_on_request),
+		KIT_TEST(lost_splits_stay_lost_without_room_for_new_ones),
+		KIT_TEST(a_repair_killed_at_every_step_is_finished_or_ended),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -19,7 +19,7 @@ volume_store := $(volume_stores) volume/op/leader_election.c volume/cluster/node
 $(eval $(call library,volume,\
   volume/mount/branch_check.c volume/mount/branch_fs.c volume/mount/branch_tool.c volume/op/context.c volume/op/cut.c volume/op/extent_pull.c volume/op/flow.c volume/extent/export_stats.c volume/extent/extent_copies.c volume/extent/extent_snapshot.c \
   volume/extent/extents.c \
-  volume/flow/flow_attach.c volume/flow/flow_check.c volume/flow/flow_create.c volume/flow/flow_delete.c volume/flow/flow_move.c volume/flow/move_copy.c volume/flow/move_drop.c volume/flow/drain.c \
+  volume/flow/flow_attach.c volume/flow/flow_check.c volume/flow/flow_create.c volume/flow/flow_delete.c volume/flow/flow_forget.c volume/flow/flow_move.c volume/flow/move_copy.c volume/flow/move_drop.c volume/flow/drain.c \
   volume/op/iscsi_route.c \
   volume/flow/flow_detach.c volume/flow/flow_resize.c volume/record/json_scan.c \
   $(volume_store) volume/record/label.c volume/mount/local.c volume/mount/stale_mounts.c \
@@ -72,7 +72,8 @@ $(eval $(call test_helper,tests/etcd/store_watch,volume))
 SYSTEM_TESTS += tests/system/volume.sh tests/system/volume_publish.sh tests/system/kube_store.sh tests/system/etcd_store.sh \
   tests/system/etcd_access.sh tests/system/etcd_hosts.sh tests/system/etcd_members.sh tests/system/snapshot.sh \
   tests/system/volume_grow.sh tests/system/volume_device.sh tests/system/volume_strangers.sh tests/system/volume_extend.sh \
-  tests/system/volume_records.sh tests/system/volume_check.sh tests/system/volume_move.sh
+  tests/system/volume_records.sh tests/system/volume_check.sh tests/system/volume_move.sh \
+  tests/system/volume_lost.sh
 $(eval $(call fuzzer,volume/store/kube/kube_object_fuzz,$(volume_stores) \
   volume/record/json_scan.c volume/record/label.c base/parallel.c \
   base/clock.c base/error.c base/file.c base/uuid_name.c base/log.c \

@@ -340,7 +340,8 @@ struct volume_attach_request {
 	 * Options as for mount(8), separated by commas, for every branch and,
 	 * where they concern it ("context=..."), the union. NULL: none. Only
 	 * options that cannot break a volume are taken; -EINVAL names any
-	 * other.
+	 * other. With "degraded" a union is mounted also without splits that
+	 * are lost for good, and lacks their names; else that is -EBUSY.
 	 */
 	const char *mount_options;
 	bool read_only; /* true where it is published read_only */

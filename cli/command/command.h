@@ -103,6 +103,7 @@ int volume_orphans_run(struct cli *cli, struct error *err);
 int volume_clone_run(struct cli *cli, struct error *err);
 int volume_limit_run(struct cli *cli, struct error *err);
 int volume_move_run(struct cli *cli, struct error *err);
+int volume_repair_run(struct cli *cli, struct error *err);
 int volume_trim_run(struct cli *cli, struct error *err);
 int volume_check_run(struct cli *cli, struct error *err);
 

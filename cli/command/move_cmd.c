@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Splits that go elsewhere: one by one, or all of a node or pool. */
+/* Splits that go elsewhere, one by one or all of a node, and lost ones. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/size.h"
 #include "cli/command/command.h"
 #include "cli/text/json.h"
+#include "volume/flow/forget_lost.h"
 #include "volume/flow/move.h"
 
 static struct json_object *json_moved(const char *volume,
@@ -71,6 +73,43 @@ int volume_move_run(struct cli *cli, struct error *err)
 	if (r == 0)
 		cli_say(cli, "volume %s: nothing of it is being moved", name);
 	return r;
+}
+
+/* ---- lost splits ---- */
+
+static struct json_object *json_forgotten(const char *volume,
+					  const struct volume_forgotten *sum)
+{
+	struct json_object *object = json_object_new_object();
+
+	json_put_text(object, "volume", volume);
+	json_put_number(object, "splits", sum->splits);
+	json_put_number(object, "size", sum->size);
+	return object;
+}
+
+int volume_repair_run(struct cli *cli, struct error *err)
+{
+	const char *name = cli_argument(cli, 0);
+	struct volume_forgotten sum = {0};
+	char size[SIZE_TEXT_MAX];
+	int r;
+
+	if (!cli->options.forget_lost)
+		return cli_usage(cli, err,
+				 "say what to repair: --forget-lost drops the "
+				 "names of lost splits");
+	r = volume_forget_lost(cli->volumes, name, &sum, err);
+	if (r < 0 || cli_answer(cli, json_forgotten(name, &sum)))
+		return r;
+	if (sum.splits == 0)
+		cli_say(cli, "volume %s: no split of it is lost", name);
+	else
+		cli_say(cli,
+			"volume %s: %zu lost splits have new, empty ones of "
+			"%s in their place; nothing tells which files they had",
+			name, sum.splits, size_format(size, sum.size));
+	return 0;
 }
 
 /* ---- drain ---- */

@@ -100,6 +100,8 @@ struct cli_options {
 	/* moves */
 	char *split, *to;
 	bool cancel;
+
+	bool forget_lost;
 };
 
 struct cli {

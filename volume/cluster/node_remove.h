@@ -19,8 +19,9 @@ struct volume_node_lost {
 
 /*
  * Remove a node that will not come back. Its splits are lost from then on: the
- * records say so, and nobody waits for them. Its volumes can be deleted. So can
- * snapshots with extents there, which cannot be used any more. When the node is
+ * records say so, and nobody waits for them. Its volumes can be deleted, and
+ * unions be used in part (volume/flow/forget_lost.h). Snapshots with extents
+ * there can be deleted, and no more. When the node is
  * back after all, its extents are orphans. Volumes that are not finished are
  * left as they are.
  *

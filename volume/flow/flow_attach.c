@@ -246,15 +246,27 @@ static int read_mount_point(struct attach *at, struct error *err)
 	return r < 0 ? error_prefix(err, r, "mount point: ") : 0;
 }
 
+/* Only the rest of a union is of use. */
+static int attach_check_lost(const struct attach *at, struct error *err)
+{
+	const size_t lost = volume_record_lost(at->op.record);
+
+	if (lost == 0 || (at->options.degraded && !at->device &&
+			  lost < volume_record_made(at->op.record)))
+		return 0;
+	return operation_refuse_lost(&at->op, err);
+}
+
 static int attach_check(struct operation *op, struct error *err)
 {
 	struct attach *at = container_of(op, struct attach, op);
-	int r = operation_check_ready(op, err);
+	int r = operation_check_made(op, err);
 
-	if (r < 0)
-		return r;
-	r = read_mount_point(at, err);
-	return r < 0 ? r : read_options(at, err);
+	if (r == 0)
+		r = read_mount_point(at, err);
+	if (r == 0)
+		r = read_options(at, err);
+	return r < 0 ? r : attach_check_lost(at, err);
 }
 
 static const struct flow_phase attach_phases[] = {

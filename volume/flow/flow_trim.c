@@ -106,7 +106,9 @@ static int trim_branches(struct volume_context *ctx,
 
 	for (size_t i = 0; i < n; i++) {
 		struct error why = {0};
-		int r = trim_one(ctx, record, i, ret, &why);
+		int r = record->splits[i].lost
+				? 0
+				: trim_one(ctx, record, i, ret, &why);
 
 		if (r == 0 || first < 0)
 			continue;

@@ -107,14 +107,25 @@ int move_make(struct operation *op, struct error *err)
 {
 	struct move *move = container_of(op, struct move, op);
 	struct volume_split *split = move_split(op);
-	struct volume_split other = move_other_place(split);
-	int r = context_client(op->ctx, other.node, &move->to, err);
+	int r = context_client(op->ctx, split->move.node, &move->to, err);
 
-	if (r < 0 || other.extent_id[0])
-		return r;
-	r = split_create(op, &other, err);
+	return r < 0 ? r : move_make_extent(op, split, err);
+}
+
+int move_make_extent(struct operation *op, struct volume_split *split,
+		     struct error *err)
+{
+	struct volume_split other = move_other_place(split);
+	struct node_client *to = NULL;
+	int r;
+
+	if (other.extent_id[0])
+		return 0;
+	r = context_client(op->ctx, other.node, &to, err);
 	if (r == 0)
-		r = copy_check_blank(&other, move->to, err);
+		r = split_create(op, &other, err);
+	if (r == 0)
+		r = copy_check_blank(&other, to, err);
 	if (r < 0)
 		return r;
 	memcpy(split->move.extent_id, other.extent_id,

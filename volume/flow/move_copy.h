@@ -20,6 +20,13 @@ struct volume_split *move_split(struct operation *op);
 /* Make a split at the place split->move, for what works on splits. */
 struct volume_split move_other_place(const struct volume_split *split);
 
+/*
+ * Make the extent at the other place, which has to be blank, and save its id.
+ * Made already: 0.
+ */
+int move_make_extent(struct operation *op, struct volume_split *split,
+		     struct error *err);
+
 /* ---- move_copy.c: phases ---- */
 
 int move_export(struct operation *op, struct error *err);

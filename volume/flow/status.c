@@ -325,7 +325,8 @@ static void tell_of_growth(const struct volume_context *ctx,
 			record->name, (unsigned long long)target);
 	else if (a && !a->read_only && status->mounted &&
 		 !volume_spec_is_device(&record->spec) &&
-		 !local_union_has(status->mount_point, record->n_splits))
+		 !local_union_has(status->mount_point, record,
+				  record->n_splits))
 		add_condition(status, "Resized", false, "BranchesWaiting",
 			      "it has new extents that its union does not have "
 			      "yet; here `trib volume resize %s --size %llu` "
@@ -341,7 +342,12 @@ static void tell_of_move(struct volume_status *status,
 
 	if (!move->node[0])
 		return;
-	if (move->left)
+	if (split->lost && !move->left)
+		add_condition(
+			status, "Moved", false, "Replacing",
+			"the new extent in the place of split %u, on node %s, is not the volume's yet; `trib volume repair --forget-lost %s` goes on",
+			split->index, move->node, status->record->name);
+	else if (move->left)
 		add_condition(
 			status, "Moved", false, "ExtentLeft",
 			"a move of split %u has left extent %s on node %s, which is not deleted yet; `trib volume move %s` does that",
@@ -354,6 +360,25 @@ static void tell_of_move(struct volume_status *status,
 			      split->index, move->node, move->pool,
 			      size_format(text[0], move->copied),
 			      size_format(text[1], split->size));
+}
+
+static void tell_of_lost(struct volume_status *status)
+{
+	const struct volume_record *record = status->record;
+	const size_t lost = volume_record_lost(record);
+
+	if (lost == 0)
+		return;
+	if (volume_spec_is_device(&record->spec) || lost == record->n_splits)
+		add_condition(status, "Whole", false, "Lost",
+			      "%zu of %zu splits are lost, and the volume is "
+			      "nothing without them: delete it",
+			      lost, record->n_splits);
+	else
+		add_condition(
+			status, "Whole", false, "Degraded",
+			"it is degraded: %zu of %zu splits are lost, with their files. `trib mount -o degraded` mounts the rest; `trib volume repair --forget-lost %s` makes new splits in their place",
+			lost, record->n_splits, record->name);
 }
 
 static const char *status_unfinished(enum volume_phase phase)
@@ -401,6 +426,7 @@ static void status_tell(struct volume_context *ctx,
 	}
 	for (size_t i = 0; i < record->n_splits; i++)
 		tell_of_move(status, &record->splits[i]);
+	tell_of_lost(status);
 	tell_of_tree(ctx, status);
 	tell_of_branches(status);
 	tell_of_growth(ctx, status);

@@ -210,8 +210,8 @@ static bool split_healthy(struct attach *at, unsigned index)
 	struct mount_info info;
 	struct stat st;
 
-	/* The first split has the device. */
-	if (at->device && index > 0)
+	/* The first split has the device. A lost one has none. */
+	if ((at->device && index > 0) || split->lost)
 		return true;
 	context_initiator_dir(at->op.ctx, dir);
 	local_branch_dir(at->op.ctx, at->op.name, index, branch);
@@ -326,7 +326,8 @@ static bool tree_works(const struct attach *at)
 	return !at->tree ||
 	       (local_tree_answers(at->op.ctx, at->op.record,
 				   at->mount_point) &&
-		(at->device || local_union_has(at->mount_point, at->n_splits)));
+		(at->device || local_union_has(at->mount_point, at->op.record,
+					       at->n_splits)));
 }
 
 /* Whether a bare device's file system is behind is not its user's concern. */

@@ -19,6 +19,7 @@ void local_union_branch(const struct volume_context *ctx, const char *volume,
 	(void)snprintf(ret->path, sizeof(ret->path), "%.4000s/" BRANCH_DATA_DIR,
 		       dir);
 	ret->local = strcmp(split->node, ctx->node) == 0;
+	ret->absent = split->lost;
 }
 
 void local_union_control(const struct volume_context *ctx, const char *volume,
@@ -34,11 +35,33 @@ void local_union_control(const struct volume_context *ctx, const char *volume,
 		ret[0] = '\0';
 }
 
-bool local_union_has(const char *mount_point, size_t n)
+static bool lacks(const struct union_state *state,
+		  const struct volume_split *split)
+{
+	return !split->lost &&
+	       (split->index >= state->branches || state->absent[split->index]);
+}
+
+bool local_union_has(const char *mount_point,
+		     const struct volume_record *record, size_t n)
 {
 	struct union_state state;
+	bool has = union_state_get(mount_point, &state) == 0;
 
-	return union_state_get(mount_point, &state) == 0 && state.branches >= n;
+	for (size_t i = 0; has && i < n; i++)
+		has = !lacks(&state, &record->splits[i]);
+	return has;
+}
+
+bool local_union_keeps_places(const char *mount_point,
+			      const struct volume_record *record)
+{
+	struct union_state state;
+	bool keeps = union_state_get(mount_point, &state) == 0;
+
+	for (size_t i = 0; keeps && i < record->n_splits; i++)
+		keeps = !record->splits[i].lost || state.absent[i];
+	return keeps;
 }
 
 static int union_add_branch(struct operation *op,
@@ -67,7 +90,7 @@ static int union_add_branch(struct operation *op,
 int local_union_follow(struct operation *op, const char *mount_point,
 		       struct error *err)
 {
-	size_t made = volume_record_made(op->record), has;
+	size_t made = volume_record_made(op->record), missing = 0;
 	struct union_state state;
 	char control[PATH_MAX];
 	int r = union_state_get(mount_point, &state);
@@ -77,15 +100,18 @@ int local_union_follow(struct operation *op, const char *mount_point,
 				 "the union at '%s' does not answer; `trib "
 				 "mount` repairs it",
 				 mount_point);
-	has = state.branches;
 	local_union_control(op->ctx, op->name, control);
-	for (size_t i = has; r == 0 && i < made; i++)
+	for (size_t i = 0; r == 0 && i < made; i++) {
+		if (!lacks(&state, &op->record->splits[i]))
+			continue;
+		missing++;
 		r = union_add_branch(op, &op->record->splits[i], control, err);
+	}
 	if (r == -EOPNOTSUPP)
 		(void)error_prefix(err, r,
 				   "%zu new extents are there, formatted and "
 				   "mounted, and join the volume at its next "
 				   "mount: ",
-				   made - has);
+				   missing);
 	return r;
 }

@@ -21,12 +21,21 @@ void local_union_branch(const struct volume_context *ctx, const char *volume,
 void local_union_control(const struct volume_context *ctx, const char *volume,
 			 char *ret);
 
-/* Does the union at @mount_point have each of the first @n branches? */
-bool local_union_has(const char *mount_point, size_t n);
+/*
+ * Does the union at @mount_point have the branches of the first @n splits?
+ * Those that are lost do not count.
+ */
+bool local_union_has(const char *mount_point,
+		     const struct volume_record *record, size_t n);
+
+/* Does the union at @mount_point keep the places of all lost splits? */
+bool local_union_keeps_places(const char *mount_point,
+			      const struct volume_record *record);
 
 /*
  * Add the branches of all splits, mounted here, which the union at
- * @mount_point does not have yet.
+ * @mount_point does not have yet: new ones, and those at a place that is
+ * absent.
  *
  * -EOPNOTSUPP: that one takes none while it is mounted, the text says why;
  * the next one will have them. -EIO: it does not answer, or refused.

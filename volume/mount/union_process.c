@@ -159,6 +159,16 @@ static const char *program_path(const char *bin_dir, char *buf)
 	return buf;
 }
 
+static const char *branch_word(const struct union_request *request,
+			       const struct union_branch *branch)
+{
+	if (branch->absent)
+		return "=absent";
+	if (request->read_only)
+		return "=ro";
+	return branch->local ? "=local" : "";
+}
+
 /* "PATH=local:PATH:...". Returned owned. */
 static char *branches_text(const struct union_request *request)
 {
@@ -171,9 +181,7 @@ static char *branches_text(const struct union_request *request)
 	for (size_t i = 0; i < request->n_branches; i++)
 		(void)fprintf(out, "%s%s%s", i ? ":" : "",
 			      request->branches[i].path,
-			      request->read_only           ? "=ro"
-			      : request->branches[i].local ? "=local"
-							   : "");
+			      branch_word(request, &request->branches[i]));
 	if (fclose(out) != 0) {
 		free(text);
 		return NULL;
@@ -337,10 +345,9 @@ static int number_of(const char *stats, const char *name, size_t *ret)
 	return 0;
 }
 
-/* Read `"damaged":[0,3]`. */
-static void damaged_of(const char *stats, bool *ret)
+/* Read `"damaged":[0,3]`. @name: `"damaged":[`. */
+static void numbers_of(const char *stats, const char *name, bool *ret)
 {
-	static const char name[] = "\"damaged\":[";
 	const char *at = strstr(stats, name);
 	unsigned long number;
 	char *end;
@@ -374,7 +381,8 @@ int union_state_get(const char *mount_point, struct union_state *ret)
 	/* A union that was started before these were counted has none. */
 	(void)number_of(stats, "\"failed\":", &state.failed);
 	(void)number_of(stats, "\"read_only\":", &state.read_only);
-	damaged_of(stats, state.damaged);
+	numbers_of(stats, "\"damaged\":[", state.damaged);
+	numbers_of(stats, "\"absent\":[", state.absent);
 	*ret = state;
 	return 0;
 }

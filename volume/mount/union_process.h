@@ -18,6 +18,7 @@
 struct union_branch {
 	char path[4096]; /* PATH_MAX; absolute, none of ":=\\*?[" */
 	bool local;      /* its extent is on this machine */
+	bool absent;     /* its split is lost: the place is kept */
 };
 
 struct union_request {
@@ -50,14 +51,16 @@ struct union_state {
 	size_t read_only; /* turned so by themselves */
 	/* By number: the file system said that something on it is damaged. */
 	bool damaged[UNION_BRANCHES_MAX];
+	/* By number: there is only a place for it. */
+	bool absent[UNION_BRANCHES_MAX];
 };
 
 /* -errno: none is mounted there, or it does not answer. */
 int union_state_get(const char *mount_point, struct union_state *ret);
 
 /*
- * Add a branch to a live union, after all it has. Added before: the same
- * number again.
+ * Add a branch to a live union, at the place of that path if it is absent, else
+ * after all it has. Added before: the same number again.
  *
  * @control     as in its union_request
  * @ret_number  the branch's place in the list, from 0

@@ -163,6 +163,8 @@ void operation_unattach(struct operation *op, struct volume_attachment *a);
 int operation_check_made(const struct operation *op, struct error *err);
 /* The same for what needs all splits: -EBUSY, one is lost. */
 int operation_check_ready(const struct operation *op, struct error *err);
+/* Say that splits are lost, and what can be done. -EBUSY. */
+int operation_refuse_lost(const struct operation *op, struct error *err);
 /*
  * Check that the record is not being deleted: -EBUSY, for operations that would
  * begin to use the volume.

@@ -216,17 +216,33 @@ int operation_check_made(const struct operation *op, struct error *err)
 			 what_to_do(op->record->phase));
 }
 
+int operation_refuse_lost(const struct operation *op, struct error *err)
+{
+	const size_t lost = volume_record_lost(op->record);
+	const size_t n = op->record->n_splits;
+
+	if (volume_spec_is_device(&op->record->spec) || lost == n)
+		return error_set(err, EBUSY,
+				 "volume '%s' has lost %zu of %zu splits with "
+				 "their nodes, and is nothing without them; "
+				 "`trib volume delete %s` deletes the rest",
+				 op->name, lost, n, op->name);
+	return error_set(err, EBUSY,
+			 "volume '%s' has lost %zu of %zu splits with their "
+			 "nodes; `trib mount -o degraded %s DIRECTORY` mounts "
+			 "the rest, `trib volume repair --forget-lost %s` "
+			 "makes new splits in their place, `trib volume "
+			 "delete %s` deletes the rest",
+			 op->name, lost, n, op->name, op->name, op->name);
+}
+
 int operation_check_ready(const struct operation *op, struct error *err)
 {
 	int r = operation_check_made(op, err);
-	size_t lost = r == 0 ? volume_record_lost(op->record) : 0;
 
-	if (lost == 0)
+	if (r < 0 || volume_record_lost(op->record) == 0)
 		return r;
-	return error_set(err, EBUSY,
-			 "volume '%s' has lost %zu of %zu splits with their "
-			 "nodes; `trib volume delete %s` deletes the rest",
-			 op->name, lost, op->record->n_splits, op->name);
+	return operation_refuse_lost(op, err);
 }
 
 int operation_check_staying(const struct operation *op, struct error *err)

@@ -157,6 +157,20 @@ int volume_plan_grow(struct operation *op, uint64_t capacity, struct error *err)
 
 /* ---- a split that moves ---- */
 
+/*
+ * Find the pool that the split takes. A lost one has none, but for the planned
+ * one of the split in its place.
+ */
+static const struct planner_pool *pool_taken(const struct capacity *offered,
+					     const struct volume_split *split)
+{
+	if (!split->lost)
+		return capacity_pool(offered, split->node, split->pool);
+	return split->move.node[0] ? capacity_pool(offered, split->move.node,
+						   split->move.pool)
+				   : NULL;
+}
+
 static int pool_choose(const struct volume_record *record, size_t index,
 		       const struct capacity *offered,
 		       const struct planner_pool **ret, struct error *err)
@@ -168,9 +182,8 @@ static int pool_choose(const struct volume_record *record, size_t index,
 	if (!splits)
 		return error_set(err, ENOMEM, "out of memory");
 	for (size_t i = 0; i < n; i++) {
-		const struct planner_pool *pool = capacity_pool(
-			offered, record->splits[i].node,
-			record->splits[i].pool);
+		const struct planner_pool *pool = pool_taken(
+			offered, &record->splits[i]);
 
 		splits[i] = (struct planner_split){
 			.pool = pool ? (size_t)(pool - offered->pools)

@@ -12,6 +12,7 @@
 /* Whom an option concerns. */
 #define BRANCH 1u
 #define VIEW   2u /* the union */
+#define VOLUME 4u /* what of the volume has to be there */
 
 struct option {
 	const char *name;
@@ -25,6 +26,7 @@ static const struct option options[] = {
 	/* Nothing is asked for by these: "defaults" in a table of mounts. */
 	{"defaults", 0, 0, 0, NO_VALUE, NULL},
 	{"rw", 0, 0, 0, NO_VALUE, NULL},
+	{"degraded", VOLUME, 0, 0, NO_VALUE, NULL},
 	{"noexec", BRANCH | VIEW, MS_NOEXEC, 0, NO_VALUE, NULL},
 	{"nosuid", BRANCH | VIEW, MS_NOSUID, 0, NO_VALUE, NULL},
 	{"nodev", BRANCH | VIEW, MS_NODEV, 0, NO_VALUE, NULL},
@@ -126,6 +128,7 @@ static int options_take(struct mount_options *ret, const char *word,
 			option->value == NO_VALUE ? "takes no value"
 			: option->value == TEXT   ? "needs a text"
 						  : "needs a whole number");
+	ret->degraded = ret->degraded || option->whom & VOLUME;
 	ret->flags = (ret->flags & ~option->clear) | option->set;
 	if (option->whom & BRANCH && !option->set)
 		r = options_add(ret->data, word, err);

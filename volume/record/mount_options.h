@@ -3,6 +3,8 @@
 #ifndef VOLUME_MOUNT_OPTIONS_H
 #define VOLUME_MOUNT_OPTIONS_H
 
+#include <stdbool.h>
+
 #include "base/error.h"
 
 #define MOUNT_OPTIONS_MAX 4000 /* bytes with NUL; mount(2) takes a page */
@@ -11,6 +13,7 @@ struct mount_options {
 	unsigned long flags;          /* MS_*, for each branch */
 	char data[MOUNT_OPTIONS_MAX]; /* for each branch's file system */
 	char view[MOUNT_OPTIONS_MAX]; /* for -o of the union; "": none */
+	bool degraded; /* mount it also without splits that are lost for good */
 };
 
 /*

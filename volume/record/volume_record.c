@@ -52,10 +52,10 @@ size_t volume_record_made(const struct volume_record *record)
 size_t volume_record_attached(const struct volume_record *record,
 			      bool read_only)
 {
-	size_t made = volume_record_made(record), n = 0;
+	size_t made = volume_record_made(record), n = made;
 
-	while (read_only && n < made && record->splits[n].state == SPLIT_READY)
-		n++;
+	while (read_only && n > 0 && record->splits[n - 1].state != SPLIT_READY)
+		n--;
 	return n > 0 ? n : made;
 }
 

@@ -118,8 +118,10 @@ struct volume_split {
 	bool suspect;
 	/*
 	 * Its node was removed as lost for good: nothing looks for its extent
-	 * any more, also where that turns up. The volume can be deleted,
-	 * and no more.
+	 * any more, also where that turns up. The volume can be deleted. A
+	 * union can be mounted without it (mount_options.h: degraded). A new
+	 * split in its place (volume/flow/forget_lost.h) is at @move until it
+	 * is the volume's.
 	 */
 	bool lost;
 	char fs_uuid[UUID_TEXT_SIZE]; /* fixed at create */
@@ -342,8 +344,8 @@ size_t volume_record_made(const struct volume_record *record);
 /* Count the splits that are lost for good. */
 size_t volume_record_lost(const struct volume_record *record);
 /*
- * Count those of an attachment: for reading only, the formatted ones, if any is
- * formatted.
+ * Count those of an attachment: for reading only, up to the last formatted one,
+ * if any is formatted.
  */
 size_t volume_record_attached(const struct volume_record *record,
 			      bool read_only);

@@ -436,7 +436,10 @@ static void check_device_splits(struct json_scan *scan,
 				       "of a stripe have different sizes");
 }
 
-/* One split is being copied in a volume that is moving, and else none. */
+/*
+ * One split is being copied in a volume that is moving, and else none. A lost
+ * one is not copied, but replaced.
+ */
 static void check_move(struct json_scan *scan,
 		       const struct volume_record *record)
 {
@@ -444,7 +447,8 @@ static void check_move(struct json_scan *scan,
 
 	for (size_t i = 0; i < record->n_splits; i++)
 		copies += record->splits[i].move.node[0] &&
-			  !record->splits[i].move.left;
+			  !record->splits[i].move.left &&
+			  !record->splits[i].lost;
 	if (record->phase != VOLUME_DELETING &&
 	    copies != (record->phase == VOLUME_MOVING))
 		json_scan_fail(scan, "phase", "does not match the splits");

@@ -8,11 +8,11 @@
  * Commands: node-add node-give-up create resize publish unpublish attach device
  *detach delete recover status orphans, snapshot unsnapshot revert clone (name=
  * from=), ranges (name= from= the older one, lines "OFFSET LENGTH"), move (to=
- * a node, its pool "main"; split=) unmove, group ungroup (name= of=...), limit.
- * Keys are the members of the request structs; kill=N kills this process at
- * the N-th call of the progress callback, pause=N stops it there. Progress is
- * one line a step on standard error; a failure is "ERRNO: TEXT" there and exit
- * 1.
+ * a node, its pool "main"; split=) unmove, forget-lost, group ungroup (name=
+ *of=...), limit. Keys are the members of the request structs; kill=N kills this
+ *process at the N-th call of the progress callback, pause=N stops it there.
+ *Progress is one line a step on standard error; a failure is "ERRNO: TEXT"
+ *there and exit 1.
  */
 #include <errno.h>
 #include <signal.h>
@@ -24,6 +24,7 @@
 #include "base/cleanup.h"
 #include "base/size.h"
 #include "volume/cluster/node_remove.h"
+#include "volume/flow/forget_lost.h"
 #include "volume/flow/move.h"
 #include "volume/snapshot/snapshot.h"
 #include "volume/volume.h"
@@ -447,6 +448,18 @@ static int unmove(struct volume_context *ctx, struct arguments *a,
 	return volume_move_cancel(ctx, a->name, err);
 }
 
+static int forget_lost(struct volume_context *ctx, struct arguments *a,
+		       struct error *err)
+{
+	struct volume_forgotten sum = {0};
+	int r = volume_forget_lost(ctx, a->name, &sum, err);
+
+	if (r == 0)
+		printf("splits=%zu size=%llu\n", sum.splits,
+		       (unsigned long long)sum.size);
+	return r;
+}
+
 static const struct {
 	const char *name;
 	int (*call)(struct volume_context *ctx, struct arguments *a,
@@ -463,7 +476,7 @@ static const struct {
 	{"ungroup", ungroup},       {"revert", revert},
 	{"limit", limit},           {"clone", clone_volume},
 	{"ranges", ranges},         {"move", move},
-	{"unmove", unmove},
+	{"unmove", unmove},         {"forget-lost", forget_lost},
 };
 
 static int run(struct arguments *a, char **argv, struct error *err)
