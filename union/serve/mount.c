@@ -105,6 +105,23 @@ static bool is_around_or_inside(const struct mounted *m,
 		branch_overlaps(branch, m->mountpoint_fd, m->mountpoint));
 }
 
+/* Tell whether only the place of a branch is kept. The log says why. */
+static bool is_only_place(const struct branch_spec *spec)
+{
+	if (spec->flags & BRANCH_ABSENT)
+		log_warning("branch '%s' is absent, as it was given: its names "
+			    "are missing",
+			    spec->path);
+	else if (branch_is_absent(spec->path))
+		log_warning(
+			"branch '%s' is not used: it is empty and immutable, like "
+			"the mount point of a missing disk",
+			spec->path);
+	else
+		return false;
+	return true;
+}
+
 static int add_one(struct mounted *m, const struct branch_spec *spec,
 		   struct error *err)
 {
@@ -112,19 +129,8 @@ static int add_one(struct mounted *m, const struct branch_spec *spec,
 	struct branch *branch;
 	int r;
 
-	if (spec->flags & BRANCH_ABSENT) {
-		log_warning("branch '%s' is absent, as it was given: its names "
-			    "are missing",
-			    spec->path);
+	if (is_only_place(spec))
 		return branch_add_gone(table, spec->path, BRANCH_ABSENT, err);
-	}
-	if (branch_is_absent(spec->path)) {
-		log_warning(
-			"branch '%s' is not used: it is empty and immutable, like "
-			"the mount point of a missing disk",
-			spec->path);
-		return branch_add_gone(table, spec->path, BRANCH_ABSENT, err);
-	}
 	r = branch_add(table, spec->path, spec->flags, err);
 	if (r < 0)
 		return r;
