@@ -3,7 +3,8 @@
 # Extents as block devices by ublk. Runs wherever the kernel has it: on this
 # machine, or in a virtual one.
 # What other transports have in common with it is in check-vm by theirs.
-long_tests='test_a_file_system_is_what_the_server_has
+long_tests='test_several_extents_are_one_device
+test_a_file_system_is_what_the_server_has
 test_a_server_that_comes_back_costs_no_error
 test_a_server_that_stays_away_costs_eio_until_it_is_back
 test_bad_requests_leave_nothing

@@ -95,21 +95,21 @@ check_pool() {
 fio_of() {
 	fio --name=v --filename="$1" --direct=1 --ioengine=libaio --iodepth=8 \
 		--rw=randwrite --bsrange=4k-128k --blockalign=4k --verify=crc32c \
-		--verify_fatal=1 --do_verify=1 --size="${size:-32M}" "${@:2}" \
+		--verify_fatal=1 --do_verify=1 --size="${size:-16M}" "${@:2}" \
 		>"$TEST_DIR/fio" 2>&1 || fail "$(tail -n 30 "$TEST_DIR/fio")"
 }
 
 test_what_is_written_goes_straight_to_the_disk() {
 	set_up
-	extent e 64MiB
+	extent e 32MiB
 	fio_of "$device"
 	# All that was written, some of it in the end only: tables come in batches.
-	eventually 300 has_direct e $((32 << 20))
+	eventually 300 has_direct e $((16 << 20))
 	[ "$(straight "$device")" -gt 0 ]
 	before=$(shown e writes)
 	fio_of "$device" --randseed=7
 	[ "$(shown e writes)" -gt "$before" ]
-	trib extent show n1/e | grep '^direct  *3[0-9]'
+	trib extent show n1/e | grep '^direct  *1[0-9]'
 	metrics
 	grep -q '^trib_blockd_direct_runs{extent="e"} [1-9]' "$TEST_DIR/metrics"
 	grep -q '^trib_blockd_direct_bytes{extent="e"} [1-9][0-9]\{7\}$' "$TEST_DIR/metrics"
@@ -157,17 +157,17 @@ test_a_disk_is_the_pools_alone() {
 test_a_killed_blockd_stops_no_direct_request() {
 	local i
 	set_up
-	extent e 64MiB
-	size=32M fio_of "$device" --rw=write --bs=1M --bsrange=1M-1M
-	eventually 300 has_direct e $((32 << 20))
+	extent e 32MiB
+	fio_of "$device" --rw=write --bs=1M --bsrange=1M-1M
+	eventually 300 has_direct e $((16 << 20))
 	for i in 1 ${LONG_TESTS:+2 3}; do
 		kill_it
-		size=32M timeout 120 fio --name=v --filename="$device" --direct=1 \
+		timeout 120 fio --name=v --filename="$device" --direct=1 \
 			--ioengine=libaio --iodepth=8 --rw=randwrite --bs=4k --verify=crc32c \
-			--verify_fatal=1 --size=32M --randseed=$i --io_size=4M >"$TEST_DIR/fio" 2>&1 ||
+			--verify_fatal=1 --size=16M --randseed=$i --io_size=2M >"$TEST_DIR/fio" 2>&1 ||
 			fail "$(tail -n 30 "$TEST_DIR/fio")"
 		start --direct
-		has_direct e $((32 << 20)) || fail "$(direct_bytes e)"
+		has_direct e $((16 << 20)) || fail "$(direct_bytes e)"
 	done
 	grep 'goes on with direct runs' "$node/log"
 	trib snapshot list >/dev/null
@@ -247,7 +247,7 @@ test_a_snapshot_under_a_writer_keeps_what_it_had() {
 test_a_stale_attachment_reaches_the_disk_no_more() {
 	set_up
 	extent e 32MiB
-	size=16M fio_of "$device" --rw=write --bs=1M --bsrange=1M-1M
+	fio_of "$device" --rw=write --bs=1M --bsrange=1M-1M
 	eventually 300 has_direct e $((16 << 20))
 	sleep 600 <"$device" &
 	at_exit end_at_once $!
@@ -269,7 +269,7 @@ test_a_stale_attachment_reaches_the_disk_no_more() {
 test_a_limited_extent_goes_through_blockd() {
 	set_up
 	extent e 32MiB
-	size=16M fio_of "$device" --rw=write --bs=1M --bsrange=1M-1M
+	fio_of "$device" --rw=write --bs=1M --bsrange=1M-1M
 	eventually 300 has_direct e $((16 << 20))
 	api SetLimits name=e limits.iops=1000 >"$TEST_DIR/out"
 	same "$(straight "$device")" 0

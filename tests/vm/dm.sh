@@ -10,6 +10,7 @@ test_a_dead_one_that_is_in_use_is_attached_anew
 test_a_kill_at_any_point_leaves_nothing
 test_a_device_of_several_grows_while_it_is_used
 test_a_cut_of_two_raw_devices_is_of_one_instant
+test_a_fuse_file_in_use_is_made_anew
 test_a_loop_device_in_use_is_made_anew
 test_a_kill_at_any_step_of_an_exchange_by_fuse
 test_a_silent_server_moves_by_nbd'
@@ -528,40 +529,40 @@ several_gone() {
 	rm -f "$TEST_DIR"/p?.img
 }
 write_random() {
-	head -c 12M /dev/urandom >"$TEST_DIR/random"
-	dd if="$TEST_DIR/random" of="$(value device)" bs=1000K oflag=direct status=none
+	head -c 3M /dev/urandom >"$TEST_DIR/random"
+	dd if="$TEST_DIR/random" of="$(value device)" bs=100K oflag=direct status=none
 }
-has_random() { dd if="$(value device)" bs=1000K iflag=direct status=none | cmp - "$TEST_DIR/random"; }
+has_random() { dd if="$(value device)" bs=300K iflag=direct status=none | cmp - "$TEST_DIR/random"; }
 
 # What either of them writes, the other reads, byte for byte.
 test_device_mapper_and_trib_nbd_put_each_byte_at_the_same_place() {
 	for shape in stripe_width=0 "stripe_width=3 stripe_unit=64K"; do
 		TRANSPORT=fuse
 		[ "$shape" = stripe_width=0 ] || TRANSPORT=nbd
-		several 4M
-		joined size=12M $shape
+		several 1M
+		joined size=3M $shape
 		write_random
 		call detach id=a
-		by_trib_nbd attach ${parts/=nbd/=fuse} size=12M $shape
+		by_trib_nbd attach ${parts/=nbd/=fuse} size=3M $shape
 		case $(value device) in /dev/loop*) ;; *) fail "device '$(value device)'" ;; esac
 		has_random
 		write_random
 		by_trib_nbd detach id=a
-		joined size=12M $shape
+		joined size=3M $shape
 		has_random
 		several_gone
 	done
 	# A device that an older program attached, by trib-nbd, goes on, and is taken down.
 	TRANSPORT=fuse
-	several 4M
-	by_trib_nbd attach $parts size=12M
+	several 1M
+	by_trib_nbd attach $parts size=3M
 	first=$(value device)
 	write_random
-	call attach $parts size=12M
+	call attach $parts size=3M
 	same "$(value device) $(value healthy) $(value transport)" "$first 1 fuse"
 	has_random
 	call detach id=a
-	joined size=12M
+	joined size=3M
 	has_random
 	several_gone
 }

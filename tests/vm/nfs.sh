@@ -7,7 +7,8 @@
 fetch_packages nfs -x '^(nfs-kernel-server|nfs-common|rpcbind)$' \
 	nfs-kernel-server nfs-common rpcbind
 # Copies of a tree, and handles of what was forgotten, are in check-vm.
-long_tests=test_a_tree_is_copied_while_memory_is_short
+long_tests='test_a_list_goes_on_when_the_directory_has_come_to_another_branch
+test_a_tree_is_copied_while_memory_is_short'
 inside_vm -m 768 -d a:400M -d b:400M -d c:400M -- "$@"
 need mkfs.ext4 python3 setfacl pgrep
 for module in nfsd nfsv4 nfsv3; do
