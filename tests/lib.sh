@@ -17,7 +17,8 @@ if [ "${BASH_SOURCE[-1]}" = "$0" ] && [ "${TRIB_APART:-}" != $$ ] && [ -x "$BUIL
 	export TRIB_APART=$$
 	exec "$BUILD/test/tests/apart" "$BASH" "$0" "$@"
 fi
-PATH=$BUILD/bin:$BUILD/test:$PATH
+# Debian's own programs: another python3 has not the packages of tests/deps.
+PATH=$BUILD/bin:$BUILD/test:/usr/sbin:/usr/bin:/sbin:/bin:$PATH
 TEST_DIR=$(mktemp -d "${TMPDIR:-/tmp}/trib-test.XXXXXX")
 exec {_SAID}>&2
 _cleanups=()
@@ -127,16 +128,16 @@ eventually() {
 			sed 's/^/# last try: /' "$said" | tail -n 40 >&"$_SAID"
 			fail "not within time: $*"
 		fi
-		# As long as the try took: what it waits for may share its processor with it.
-		sleep "$(nap $((${EPOCHREALTIME/./} - began)))"
+		nap $((2 * (${EPOCHREALTIME/./} - began)))
 	done
 	rm -f "$said"
 }
-nap() { # MICROSECONDS: as seconds, 0.05 to 0.5
+# A pause of twice the try's time: what it waits for may share its processor with it.
+nap() { # MICROSECONDS: not below 0.1 s, nor above 0.5 s
 	local us=$1
-	[ "$us" -gt 50000 ] || us=50000
+	[ "$us" -gt 100000 ] || us=100000
 	[ "$us" -lt 500000 ] || us=500000
-	printf '0.%06d' "$us"
+	sleep 0.$us
 }
 # Of steps that are all alike, one of so many (3; $EVERY) is tried; with LONG_TESTS=1
 # each.
