@@ -781,7 +781,7 @@ static void a_cut_of_several_is_of_one_instant(void **unused)
 	static void *(*const work[])(void *) = {
 		write_to_each, cut_in_the_other_order, load_tables};
 	struct several s = {.objects = {direct_extent(false)}};
-	pthread_t threads[array_size(work)];
+	pthread_t threads[array_size(work)] = {0};
 
 	(void)unused;
 	s.objects[1] = model_extent_make(&run, false);
