@@ -124,6 +124,8 @@ a_volume_group() {
 	pvcreate -q -y "$image"
 	vgcreate -q guest "$image"
 	lvcreate -q -y -n root -l 100%FREE guest
+	# Else udev activates the group once more, for what was written to it.
+	udevadm settle --timeout 120
 	vgchange -q -an guest
 }
 a_raid_member() {
