@@ -68,13 +68,9 @@ static int freeze_process_start(const char *what, const char *uuid,
 	return 0;
 }
 
-/*
- * Read the answer of trib-freeze: 0 or a positive errno. -EAGAIN: nothing yet;
- * -EPIPE: it has gone without a word.
- */
-static int hear(int fd, int64_t until_ms)
+int freeze_answer(int socket, int64_t until_ms)
 {
-	struct pollfd wait = {.fd = fd, .events = POLLIN};
+	struct pollfd wait = {.fd = socket, .events = POLLIN};
 	char text[16];
 	ssize_t n;
 	int r;
@@ -86,7 +82,11 @@ static int hear(int fd, int64_t until_ms)
 	} while (r < 0 && errno == EINTR);
 	if (r <= 0)
 		return -EAGAIN;
-	n = recv(fd, text, sizeof(text) - 1, 0);
+	/* A process that ended with a message unread is an error, once. Its
+	 * answer is still to come. */
+	do
+		n = recv(socket, text, sizeof(text) - 1, 0);
+	while (n < 0 && (errno == EINTR || errno == ECONNRESET));
 	if (n <= 0)
 		return -EPIPE;
 	text[n] = '\0';
@@ -264,7 +264,7 @@ static int freeze_thaw_mount(int mount_fd, struct error *err)
 
 	if (r < 0)
 		return r;
-	r = hear(socket, clock_ms() + END_WAIT_MS);
+	r = freeze_answer(socket, clock_ms() + END_WAIT_MS);
 	fd_close(socket);
 	freeze_process_reap(pid, clock_ms() + END_WAIT_MS);
 	if (r != 0 && r != EINVAL) /* it was not frozen */
@@ -426,7 +426,7 @@ static int freeze_run(struct freeze *freeze, int r, int64_t until_ms,
 					 &freeze->pid, err);
 	if (r == 0) {
 		freeze_extend(freeze, until_ms);
-		r = hear(freeze->socket, until_ms);
+		r = freeze_answer(freeze->socket, until_ms);
 		freeze->ours = r <= 0; /* it may be under way */
 		if (r != 0)
 			r = explain(r, freeze->device, err);
@@ -504,7 +504,7 @@ static bool ended_well(struct freeze *freeze, bool *ret_lasted)
 		return true;
 	(void)shutdown(freeze->socket, SHUT_WR);
 	/* Why it could not freeze or thaw: it ends, then. */
-	while ((r = hear(freeze->socket, until_ms)) > 0)
+	while ((r = freeze_answer(freeze->socket, until_ms)) > 0)
 		*ret_lasted = false;
 	freeze_process_reap(freeze->pid, r == -EAGAIN ? 0 : until_ms);
 	return r == 0 || r == -EAGAIN;

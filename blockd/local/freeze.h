@@ -75,6 +75,13 @@ void freeze_thaw_left(int state_fd);
 int freeze_find_mount(dev_t device, int *ret_fd);
 
 /*
+ * Read an answer of trib-freeze from the socket to it: 0 or a positive errno.
+ * -EAGAIN: nothing until @until_ms (clock_ms()); -EPIPE: it has gone without a
+ * word.
+ */
+int freeze_answer(int socket, int64_t until_ms);
+
+/*
  * Where a line of /proc/PID/mountinfo says that a device is mounted, in the
  * line, which is cut up for it. NULL: it is of another device, or no such line.
  */

@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lines of mountinfo; tests/system/blockd_snapshot.sh freezes for real. */
+/* Lines of mountinfo, and answers; tests/system/blockd_snapshot.sh freezes for
+ * real. */
 #include "blockd/local/freeze.h"
 
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/sysmacros.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -61,12 +65,29 @@ static void leaves_what_is_no_escape(void **state)
 	assert_string_equal(place_in("1 2 7:3 / /a\\777"), "/a\\777");
 }
 
+/* It may end before it has read how long it may hold. */
+static void an_answer_outlives_its_process(void **state)
+{
+	int ends[2];
+
+	(void)state;
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends), 0);
+	assert_int_equal(freeze_answer(ends[0], 0), -EAGAIN);
+	assert_int_equal(send(ends[0], "6500", 4, 0), 4);
+	assert_int_equal(send(ends[1], "16", 2, 0), 2);
+	(void)close(ends[1]);
+	assert_int_equal(freeze_answer(ends[0], 0), EBUSY);
+	assert_int_equal(freeze_answer(ends[0], 0), -EPIPE);
+	(void)close(ends[0]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(finds_where_a_device_is_mounted),
 		cmocka_unit_test(takes_no_other_line_for_one),
 		cmocka_unit_test(leaves_what_is_no_escape),
+		cmocka_unit_test(an_answer_outlives_its_process),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
