@@ -61,11 +61,13 @@ stop() { as_nobody pg_ctl -D "$DATA" -w -t 60 -m fast stop >/dev/null; }
 postmaster() { head -n 1 "$DATA/postmaster.pid"; }
 
 # SIGKILL for it and all that it started. It goes first, else it would start
-# others in their place.
+# others in their place. Stopped, it starts none meanwhile; its "children" of proc(5)
+# leaves some out when others end.
 kill_all() {
 	local pid pids=()
 	pid=$(postmaster)
-	mapfile -t pids < <(cat "/proc/$pid/task/$pid/children" | tr ' ' '\n' | grep .)
+	kill -STOP "$pid"
+	mapfile -t pids < <(pgrep -P "$pid")
 	[ ${#pids[@]} -ge 5 ] || fail "${#pids[@]} processes"
 	kill -9 "$pid"
 	kill -9 "${pids[@]}" 2>/dev/null || true # some ended by themselves
