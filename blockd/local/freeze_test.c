@@ -65,7 +65,7 @@ static void leaves_what_is_no_escape(void **state)
 	assert_string_equal(place_in("1 2 7:3 / /a\\777"), "/a\\777");
 }
 
-/* It may end before it has read how long it may hold. */
+/* trib-freeze may end before it has read how long it may hold. */
 static void an_answer_outlives_its_process(void **state)
 {
 	int ends[2];
