@@ -87,4 +87,10 @@ bool process_alive(pid_t pid, unsigned long long start_ticks);
  */
 bool process_is_ending(pid_t pid, unsigned long long start_ticks);
 
+/*
+ * Get the number of the process of a pidfd (pidfd_open(2), /proc/self/fdinfo);
+ * 0: it was waited for, or is no pidfd.
+ */
+pid_t process_of_pidfd(int pidfd);
+
 #endif

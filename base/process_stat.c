@@ -11,6 +11,8 @@
 #include "base/file.h"
 #include "base/process.h"
 
+#define FDINFO_MAX 4096 /* bytes */
+
 /* proc(5), /proc/PID/stat */
 struct stat_line {
 	char state;
@@ -79,6 +81,24 @@ bool process_alive(pid_t pid, unsigned long long start_ticks)
 	if (stat_read(pid, &line) < 0 || line.start_ticks != start_ticks)
 		return false;
 	return line.threads > 1 || (line.state != 'Z' && line.state != 'X');
+}
+
+pid_t process_of_pidfd(int pidfd)
+{
+	static const char key[] = "\nPid:";
+	auto_free char *text = NULL;
+	const char *at;
+	char path[64];
+	size_t length;
+	long pid;
+
+	(void)snprintf(path, sizeof(path), "/proc/self/fdinfo/%d",
+		       pidfd); /* fits */
+	if (file_read(AT_FDCWD, path, FDINFO_MAX, &text, &length, NULL) < 0)
+		return 0;
+	at = strstr(text, key);
+	pid = at ? strtol(at + strlen(key), NULL, 10) : 0;
+	return pid > 0 ? (pid_t)pid : 0; /* -1: it is reaped */
 }
 
 /*

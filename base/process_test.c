@@ -16,6 +16,7 @@
 #include <sys/eventfd.h>
 #include <sys/file.h>
 #include <sys/mman.h>
+#include <sys/pidfd.h>
 #include <sys/syscall.h>
 #include <sys/timerfd.h>
 #include <sys/wait.h>
@@ -468,6 +469,26 @@ static void a_name_with_brackets_does_not_confuse(void **state)
 	assert_true(ticks >= own && ticks < own + 100000);
 }
 
+static void a_pidfd_says_whose_it_is(void **state)
+{
+	pid_t pid;
+	int pidfd;
+
+	(void)state;
+	pidfd = pidfd_open(getpid(), 0);
+	assert_int_equal(process_of_pidfd(pidfd), getpid());
+	(void)close(pidfd);
+	pid = fork();
+	if (pid == 0)
+		_exit(0);
+	pidfd = pidfd_open(pid, 0);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+	assert_int_equal(process_of_pidfd(pidfd), 0);
+	(void)close(pidfd);
+	assert_int_equal(process_of_pidfd(STDIN_FILENO), 0);
+	assert_int_equal(process_of_pidfd(-1), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -494,6 +515,7 @@ int main(void)
 		cmocka_unit_test(
 			a_lock_outlives_its_owner_until_the_program_ends),
 		cmocka_unit_test(a_name_with_brackets_does_not_confuse),
+		cmocka_unit_test(a_pidfd_says_whose_it_is),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

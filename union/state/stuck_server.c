@@ -13,15 +13,14 @@
 #include <sys/types.h>
 
 #include "base/cleanup.h"
-#include "base/file.h"
 #include "base/log.h"
+#include "base/process.h"
 #include "union/state/fd_store.h"
 #include "union/state/thread_branches.h"
 #include "union/sys/task_syscall.h"
 
 #define PAUSE_MS    20
 #define SAID_AFTER  25   /* tries: nobody else is held up for less */
-#define FDINFO_MAX  4096 /* bytes */
 #define THREADS_MAX 4096 /* of one process */
 #define SETS        (BRANCH_MAX / 64)
 
@@ -33,24 +32,6 @@ static struct dying {
 } all[FD_STORE_STUCK_MAX];
 static unsigned count;
 static const struct state *left; /* state of dead servers; borrowed */
-
-/* Get the process of a pidfd; 0: it has ended. See pidfd_open(2). */
-static pid_t pid_of(int pidfd)
-{
-	auto_free char *text = NULL;
-	const char *at;
-	char path[64];
-	size_t length;
-	long pid;
-
-	(void)snprintf(path, sizeof(path), "/proc/self/fdinfo/%d",
-		       pidfd); /* fits */
-	if (file_read(AT_FDCWD, path, FDINFO_MAX, &text, &length, NULL) < 0)
-		return 0;
-	at = strstr(text, "\nPid:");
-	pid = at ? strtol(at + strlen("\nPid:"), NULL, 10) : 0;
-	return pid > 0 ? (pid_t)pid : 0;
-}
 
 static bool is_gone(struct dying *dying)
 {
@@ -214,7 +195,7 @@ static void take(int pidfd)
 	struct dying *dying = &all[count];
 
 	*dying = (struct dying){.pidfd = pidfd};
-	dying->pid = pid_of(pidfd);
+	dying->pid = process_of_pidfd(pidfd);
 	if (dying->pid)
 		count++;
 	else

@@ -5,16 +5,13 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/pidfd.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "base/file.h"
+#include "base/process.h"
 #include "union/state/fd_store.h"
-
-#define FDINFO_MAX 4096 /* bytes */
 
 int supervisor_store_copy(struct supervisor *h, uint64_t token, int fd)
 {
@@ -58,25 +55,6 @@ static void skip_done(struct supervisor *h)
 		fd_store_skip(h->socket);
 }
 
-/* Get the number of a process; 0: it has ended. */
-static pid_t read_pid(int pidfd)
-{
-	static const char key[] = "\nPid:\t";
-	auto_free char *text = NULL;
-	const char *at;
-	char path[48];
-	size_t length;
-	long pid;
-
-	(void)snprintf(path, sizeof(path), "/proc/self/fdinfo/%d",
-		       pidfd); /* fits */
-	if (file_read(AT_FDCWD, path, FDINFO_MAX, &text, &length, NULL) < 0)
-		return 0;
-	at = strstr(text, key);
-	pid = at ? strtol(at + sizeof(key) - 1, NULL, 10) : 0;
-	return pid > 0 ? (pid_t)pid : 0; /* -1: it is reaped */
-}
-
 bool supervisor_take_left(struct supervisor *h)
 {
 	h->pidfd = fcntl(fd_store_server_fd(&h->held, STORED_SERVER),
@@ -84,7 +62,7 @@ bool supervisor_take_left(struct supervisor *h)
 	h->socket = fcntl(fd_store_server_fd(&h->held, STORED_SOCKET),
 			  F_DUPFD_CLOEXEC, 0);
 	if (h->pidfd >= 0) {
-		h->pid = read_pid(h->pidfd);
+		h->pid = process_of_pidfd(h->pidfd);
 		(void)pidfd_send_signal(h->pidfd, SIGKILL, NULL, 0);
 	}
 	if (h->pidfd >= 0 && h->socket >= 0) {
