@@ -29,7 +29,7 @@ static const struct command first[] = {
 
 static const struct option_row mount_rows[] = {
 	ROW("options", 'o', OPTION_STRING, mount_options, "LIST",
-	    "of mount(8), with commas: noatime,nosuid,discard..."),
+	    "of mount(8), with commas: noatime,nosuid...; degraded: without lost splits"),
 	ROW("transport", 0, OPTION_STRING, transport, "NAME",
 	    "auto, nbd, iscsi, fuse or ublk for remote splits (the volume's)"),
 	ROW("read-only", 'r', OPTION_FLAG, read_only, NULL, "write nothing"),
