@@ -252,7 +252,7 @@ test_what_no_launcher_stores_is_lost() {
 	trib-union -o survive=yes "$D/a" "$M"
 	at_exit union_end "$M"
 	end_at_once $(pgrep -f -- "trib-union .*$M\$")
-	fails any "not connected" ls "$M"
+	eventually 60 fails any "not connected" ls "$M"
 }
 
 # A program that does not come to serve is not tried for ever: the mount is dead
@@ -265,7 +265,7 @@ test_a_union_that_cannot_go_on_is_given_up() {
 	at_exit ln -sf "$BUILD/bin/trib-union" "$D/bin/trib-union"
 	end_at_once "$(supervisor)" "$(server)"
 	timeout 120 cat "$M/none" 2>/dev/null || [ $? != 124 ] # it waits until then
-	fails any "not connected" ls "$M"
+	eventually 60 fails any "not connected" ls "$M"
 	grep -q "nobody goes on with what it had stored" "$D/launch-one.log"
 	! stores "$LAUNCHER" || fail "the launcher keeps a dead connection"
 }

@@ -194,7 +194,7 @@ test_one_that_is_given_up_while_another_hangs_answers_nobody_more() {
 	sleep 1.5
 	kill -TERM "$supervisor"
 	eventually 60 is_gone "$supervisor"
-	fails any "not connected" timeout 60 stat -L /dev/fd/9
+	eventually 60 fails any "not connected" timeout 60 stat -L /dev/fd/9
 	exec 9<&-
 	dead_but_there "$server"
 	fsfreeze -u "$D/a"

@@ -74,7 +74,7 @@ test_without_its_weight_the_supervisor_is_killed_too() {
 	echo 0 >"/proc/$pid/oom_score_adj"
 	short
 	eventually 60 eval "! kill -0 $pid"
-	fails any "not connected" ls "$M"
+	eventually 60 fails any "not connected" ls "$M"
 }
 
 test_the_launcher_is_left() {
