@@ -8,18 +8,30 @@
  * of a list of messages the first is meant, a list of strings grows, a map's
  * key is what follows its name. Prints the answer on one line; a failure is
  * "CODE: TEXT" and exit 1.
+ *
+ * CSI_AGAIN_S=N in the environment: ABORTED and UNAVAILABLE are no answer yet,
+ * and the call is sent again for N seconds, as Kubernetes does. Without it the
+ * call is sent once.
+ *
+ * One call has CALL_MS from its beginning. A driver that is gone, or not there
+ * yet, is waited for within that time; the call is then sent to the next one,
+ * once. A test that kills a driver for good kills the client, too.
  */
 #include <errno.h>
+#include <poll.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "csi/call/csi_check.h"
 #include "csi/call/csi_text.h"
 #include "csi/config.h"
 #include "csi/service.h"
 
-#define TIMEOUT_MS 120000
+#define CALL_MS  120000 /* of one call */
+#define AGAIN_MS 100    /* between two calls */
 
 static void *get_memory(size_t size)
 {
@@ -136,12 +148,36 @@ static const struct rpc_method *find_method(const char *name)
 	return NULL;
 }
 
+/* Send the call once. Returns 0 or a negative errno, with the text in @err. */
+static int call_once(struct rpc_client *client, const struct rpc_method *method,
+		     const ProtobufCMessage *in, struct error *err)
+{
+	static char text[CSI_TEXT_MAX * 16];
+	ProtobufCMessage *reply = NULL;
+	int r = rpc_client_call(client, method->path, in, method->out, CALL_MS,
+				&reply, err);
+
+	if (r == 0 && csi_text(text, sizeof(text), reply)[0])
+		printf("%s\n", text);
+	if (reply)
+		protobuf_c_message_free_unpacked(reply, NULL);
+	return r;
+}
+
+/* Whether Kubernetes sends the call again: something may be left of it. */
+static bool is_open(int r)
+{
+	enum rpc_code code = rpc_code_from_errno(-r);
+
+	return r < 0 && (code == RPC_ABORTED || code == RPC_UNAVAILABLE);
+}
+
 static int call(const char *endpoint, const struct rpc_method *method,
 		const ProtobufCMessage *in)
 {
-	static char text[CSI_TEXT_MAX * 16];
+	const char *again_s = getenv("CSI_AGAIN_S");
+	int64_t end_ms = clock_ms() + (again_s ? atoll(again_s) * 1000 : 0);
 	struct rpc_client *client = NULL;
-	ProtobufCMessage *reply = NULL;
 	struct error err = {0};
 	char address[128];
 	int r = config_endpoint(endpoint, address, sizeof(address), &err);
@@ -149,15 +185,15 @@ static int call(const char *endpoint, const struct rpc_method *method,
 	if (r == 0)
 		r = rpc_client_new(address, NULL, NULL, &client, &err);
 	if (r == 0)
-		r = rpc_client_call(client, method->path, in, method->out,
-				    TIMEOUT_MS, &reply, &err);
+		r = call_once(client, method, in, &err);
+	while (client && is_open(r) && clock_ms() < end_ms) {
+		(void)poll(NULL, 0, AGAIN_MS);
+		err = (struct error){0};
+		r = call_once(client, method, in, &err);
+	}
 	if (r < 0)
 		printf("%s: %s\n", rpc_code_name(rpc_code_from_errno(-r)),
 		       error_text(&err));
-	else if (csi_text(text, sizeof(text), reply)[0])
-		printf("%s\n", text);
-	if (reply)
-		protobuf_c_message_free_unpacked(reply, NULL);
 	rpc_client_free(client);
 	return r < 0;
 }

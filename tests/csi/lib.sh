@@ -5,6 +5,7 @@
 #   csi_start HOSTS POOL_SIZE        # below $C; STORE: their store;
 #                                    # CALL_TIMEOUT_MS: of calls to nodes
 #   csi HOST SERVICE/METHOD FIELD=VALUE...
+#   once COMMAND...                  # with ABORTED and UNAVAILABLE as answers
 #
 # Everything is taken down at the end.
 . "$TOP/tests/cluster.sh"
@@ -47,8 +48,12 @@ csi_start() { # HOSTS POOL_SIZE
 }
 
 # csi HOST SERVICE/METHOD FIELD=VALUE...
+# A call that is ABORTED or UNAVAILABLE is sent again, as Kubernetes does: the
+# leader may just note the health of that volume, and a node may answer late.
 # (EXEC=exec; csi ...) &: $! is the client, not a shell around it
 EXEC=
+export CSI_AGAIN_S=60
+once() { CSI_AGAIN_S=0 "$@"; }
 csi() { $EXEC "$BUILD/test/csi/testkit/csi_call_main" "unix://$C/host$1/csi.sock" "${@:2}"; }
 
 # After a failure: what daemons and drivers said, and what there is.
@@ -73,7 +78,8 @@ create() { # HOST NAME MIB FIELD...: prints the id
 		cat "$TEST_DIR/out"
 		return 1
 	}
-	sed -n 's/.*volume_id="\([^"]*\)".*/\1/p' "$TEST_DIR/out"
+	# The first: the id of a volume that it was made of comes behind it.
+	grep -o 'volume_id="[^"]*"' "$TEST_DIR/out" | sed -n '1s/.*"\(.*\)"/\1/p'
 }
 attach() { # HOST ID NODE FIELD...
 	csi "$1" Controller/ControllerPublishVolume "volume_id=$2" "node_id=$3" \

@@ -110,21 +110,14 @@ test_the_controller_needs_no_right_of_the_machine() {
 		tributary-controller touch /here
 }
 
-# csi controller|node SERVICE/METHOD FIELD=VALUE...; what is ABORTED is asked
-# again, as sidecars and kubelets do
+# csi controller|node SERVICE/METHOD FIELD=VALUE...; what is ABORTED or
+# UNAVAILABLE is asked again, as sidecars and kubelets do: a request that is lost
+# takes half a minute, an operation has several.
 csi() {
-	local i socket=$host.pods/tributary-controller/.volumes/socket/csi.sock
+	local socket=$host.pods/tributary-controller/.volumes/socket/csi.sock
 	[ "$1" = controller ] ||
 		socket=$host/var/lib/kubelet/plugins/union.csi.union.io/csi.sock
-	# A request that is lost takes half a minute, an operation has several.
-	for ((i = 0; i < 180; i++)); do
-		"$BUILD/test/csi/testkit/csi_call_main" "unix://$socket" "${@:2}" 2>"$TEST_DIR/csi" &&
-			return
-		grep -q '^ABORTED' "$TEST_DIR/csi" || break
-		sleep 0.5
-	done
-	cat "$TEST_DIR/csi" >&2
-	return 1
+	CSI_AGAIN_S=90 "$BUILD/test/csi/testkit/csi_call_main" "unix://$socket" "${@:2}"
 }
 
 node_start() {

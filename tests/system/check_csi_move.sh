@@ -4,7 +4,7 @@
 # three hosts that store, of 2 GiB each, and a fourth that only uses.
 . "$(dirname "$0")/../lib.sh"
 . "$TOP/tests/csi/lib.sh"
-CALL_TIMEOUT_MS=2000 # of nodes that were killed; what fails by it is called again
+CALL_TIMEOUT_MS=2000 # of nodes that were killed
 csi_start 4 2GiB
 
 cable() { ip -n "${CLUSTER_NET}sw" link set "port$1" "$2"; } # HOST up|down
@@ -190,8 +190,8 @@ test_without_a_host_that_stores_a_part_the_volume_waits_for_it() {
 	host_dies 3
 	detach 1 "$id" host3
 	attach 1 "$id" host1
-	fails 1 "UNAVAILABLE" stage 1 part "$id"
-	fails 1 "host3" stage 1 part "$id"
+	once fails 1 "UNAVAILABLE" stage 1 part "$id"
+	once fails 1 "host3" stage 1 part "$id"
 	same "$(findmnt -rno TARGET | count "$(staging 1 part)")" 0
 	host_boots 3
 	stage 1 part "$id"

@@ -499,7 +499,7 @@ test_what_capacity_reports_can_be_made() {
 		grep -q "capacity_bytes=$max"
 	csi 2 Controller/ListVolumes | grep -q 'volume_id="full@.*message="the volume is well"'
 	blockd_signal 3 KILL
-	fails 1 UNAVAILABLE delete 1 full
+	once fails 1 UNAVAILABLE delete 1 full
 	blockd_start 3
 	delete 1 full
 	nothing_left
@@ -540,8 +540,8 @@ test_two_calls_at_once_are_right_or_aborted() {
 	id=$(create 1 pair 64)
 	both() { # CALL CALL: each OK, ABORTED or the other's precondition
 		local pids=() p
-		$1 >"$TEST_DIR/a" 2>&1 & pids+=($!)
-		$2 >"$TEST_DIR/b" 2>&1 & pids+=($!)
+		once "$1" >"$TEST_DIR/a" 2>&1 & pids+=($!)
+		once "$2" >"$TEST_DIR/b" 2>&1 & pids+=($!)
 		for p in "${pids[@]}"; do wait "$p" || true; done
 		for p in a b; do
 			! grep -qE '^[A-Z_]+: ' "$TEST_DIR/$p" ||

@@ -63,11 +63,11 @@ test_the_second_call_is_aborted_by_another_controller_too() {
 	for i in 1 2 3 4 5; do
 		blockd_signal 3 STOP
 		at_exit blockd_signal 3 CONT
-		create_slow 1 >"$TEST_DIR/slow" 2>&1 &
+		once create_slow 1 >"$TEST_DIR/slow" 2>&1 &
 		pid=$!
 		sleep 0.5
 		while kill -0 $pid 2>/dev/null && [[ $said != *ABORTED* ]]; do
-			said=$(create_slow 2 2>&1) || true
+			said=$(once create_slow 2 2>&1) || true
 		done
 		wait $pid || { cat "$TEST_DIR/slow"; said=; }
 		blockd_signal 3 CONT
@@ -95,7 +95,7 @@ test_all_answer_at_once_while_a_node_is_silent() {
 	blockd_signal 3 STOP
 	at_exit blockd_signal 3 CONT
 	# A call that meets the silent node has it looked at soon.
-	fails 1 UNAVAILABLE delete 1 "$id"
+	once fails 1 UNAVAILABLE delete 1 "$id"
 	eventually 30 says 2 "$id" "abnormal=1"
 	# By the record: nobody waits for the node, which takes ten seconds a call.
 	start=$SECONDS
