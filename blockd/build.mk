@@ -31,7 +31,7 @@ $(eval $(call program,blockd,\
   blockd/api/main.c blockd/api/config.c blockd/api/service.c blockd/api/service_reply.c \
   blockd/api/service_snapshot.c blockd/api/service_stats.c blockd/api/metrics.c \
   blockd/api/metrics_connections.c blockd/api/metrics_stats.c blockd/api/direct_stats.c \
-  blockd/export/exports.c blockd/export/exports_direct.c blockd/export/export_scsi.c blockd/node/low_space.c,blockd target rpc proto))
+  blockd/export/exports.c blockd/export/export_epoch.c blockd/export/exports_direct.c blockd/export/export_scsi.c blockd/node/low_space.c,blockd target rpc proto))
 
 $(eval $(call program,trib-loop,\
   blockd/local/local_ask_main.c blockd/local/local_answer.c,base))

@@ -307,6 +307,18 @@ static int dir_open(struct pool *pool, const char *name, uint64_t size,
 	return 0;
 }
 
+static int dir_flush(struct pool *pool, const char *name, struct error *err)
+{
+	char file[POOL_DIR_FILE_SIZE];
+	auto_close int fd = openat(pool_dir_of(pool)->extents_fd,
+				   pool_dir_file(file, name, POOL_DIR_DATA),
+				   O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+
+	if (fd < 0)
+		return pool_dir_fail(pool, "open", file, err);
+	return fdatasync(fd) < 0 ? pool_dir_fail(pool, "flush", file, err) : 0;
+}
+
 static int dir_share(struct pool *pool, const char *name,
 		     struct space_share **ret, struct error *err)
 {
@@ -377,6 +389,7 @@ static const struct pool_ops dir_ops = {
 	.usage = dir_usage,
 	.path = dir_path,
 	.open = dir_open,
+	.flush = dir_flush,
 	.share = dir_share,
 	.sharing = pool_dir_sharing,
 	.copy_method = dir_copy_method,

@@ -12,6 +12,7 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "blockd/copy/quiesce.h"
+#include "blockd/export/export_epoch.h"
 #include "blockd/export/lun_table.h"
 #include "blockd/local/local_top.h"
 #include "blockd/local/loopdev_users.h"
@@ -304,6 +305,22 @@ static void back(void *context, const char *pool)
 			  error_text(&err));
 }
 
+/*
+ * Make what the clients of an export that is over wrote durable. The device of
+ * one that was cut off answers a flush with success: nothing is below it that
+ * could be asked. Where the medium can't flush, its next user hears of that.
+ */
+static void settle_over(struct extent *extent)
+{
+	struct error err = {0};
+
+	if (extent_flush(extent, &err) < 0)
+		log_write(LOG_LEVEL_ERROR,
+			  "extent %s: what was written up to the end of its "
+			  "export may not be durable: %s",
+			  extent->record.name, error_text(&err));
+}
+
 /* ---- set ---- */
 
 /*
@@ -328,51 +345,6 @@ static int check_writable(struct extent *extent,
 	return extent_check_not_copied(extent, "it is written to", err);
 }
 
-static bool grant_is_of(const struct extent_export *export,
-			const char *const *grants, size_t n)
-{
-	for (size_t i = 0; i < n; i++) {
-		if (strcmp(export->grant, grants[i]) == 0)
-			return true;
-	}
-	return !export->grant[0];
-}
-
-/*
- * Refuse an epoch that is over, of another attachment, or that would end an
- * attachment which the request does not name.
- */
-static int check_epoch(const struct extent *extent,
-		       const struct exports_request *request, struct error *err)
-{
-	const struct extent_export *now = &extent->record.export;
-	const char *name = extent->record.name;
-
-	if (!now->exists)
-		return 0;
-	if (request->epoch < now->epoch)
-		return error_set(err, ESTALE,
-				 "extent '%s' is at epoch %" PRIu64
-				 ", epoch %" PRIu64 " is over",
-				 name, now->epoch, request->epoch);
-	if (request->epoch == now->epoch &&
-	    strcmp(request->grant, now->grant) != 0)
-		return error_set(err, ESTALE,
-				 "epoch %" PRIu64
-				 " of extent '%s' was granted to another "
-				 "attachment",
-				 now->epoch, name);
-	if (request->epoch > now->epoch && now->active &&
-	    now->n_initiators > 0 &&
-	    !grant_is_of(now, request->over, request->n_over))
-		return error_set(err, ESTALE,
-				 "extent '%s' is served at epoch %" PRIu64
-				 " to an attachment that the claim to epoch "
-				 "%" PRIu64 " does not name",
-				 name, now->epoch, request->epoch);
-	return 0;
-}
-
 /*
  * Refuse clients while a local device holds the data: any device when the epoch
  * is newer or the clients may write, else a device that may write. This is the
@@ -386,7 +358,8 @@ static int check_holders(struct exports *exports, struct extent *extent,
 	const bool newer = !now->exists || request->epoch > now->epoch;
 	/* An attachment that the request names, and knows to be over. */
 	const bool over = now->exists && newer && now->grant[0] &&
-			  grant_is_of(now, request->over, request->n_over);
+			  export_grant_is_of(now, request->over,
+					     request->n_over);
 
 	if (!newer && request->n_initiators == 0)
 		return 0; /* nobody gets in: it is used here */
@@ -411,7 +384,7 @@ static int check_set(struct exports *exports, struct extent *extent,
 	if (r == 0 && !request->read_only)
 		r = check_writable(extent, request, err);
 	if (r == 0)
-		r = check_epoch(extent, request, err);
+		r = export_epoch_check(extent, request, err);
 	return r < 0 ? r : check_holders(exports, extent, request, err);
 }
 
@@ -468,6 +441,8 @@ static int set_locked(struct exports *exports, struct extent *extent,
 {
 	const struct extent_export *now = &extent->record.export;
 	const char *name = extent->record.name;
+	const bool over = now->exists && !now->read_only &&
+			  request->epoch > now->epoch;
 	int r = check_set(exports, extent, request, err);
 
 	if (r == 0)
@@ -486,6 +461,8 @@ static int set_locked(struct exports *exports, struct extent *extent,
 		return r;
 	}
 	r = serve(exports, extent, now, err);
+	if (r == 0 && over)
+		settle_over(extent);
 	if (r == 0) /* else what it was may still be served */
 		lun_table_settle(exports->luns, name, &now->scsi);
 	return r;
@@ -520,7 +497,7 @@ static int remove_locked(struct exports *exports, struct extent *extent,
 	int r = 0;
 
 	if (!now->exists || (epoch && now->epoch > epoch) ||
-	    (n && !grant_is_of(now, grants, n)))
+	    (n && !export_grant_is_of(now, grants, n)))
 		return 0;
 	r = extent_direct_end(extent, err);
 	if (r == 0 && now->active) {
@@ -531,6 +508,8 @@ static int remove_locked(struct exports *exports, struct extent *extent,
 	}
 	if (r == 0)
 		r = unserve(exports, extent, now->epoch, err);
+	if (r == 0 && !now->read_only)
+		settle_over(extent);
 	if (r == 0)
 		lun_table_settle(exports->luns, extent->record.name, NULL);
 	if (r == 0)

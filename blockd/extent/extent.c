@@ -221,6 +221,13 @@ int extent_direct_end(struct extent *extent, struct error *err)
 		     : 0;
 }
 
+int extent_flush(struct extent *extent, struct error *err)
+{
+	struct pool *pool = extent->pool->pool;
+
+	return pool->ops->flush(pool, extent->record.name, err);
+}
+
 int extent_check_id(const struct extent *extent, const char *id,
 		    struct error *err)
 {

@@ -163,6 +163,9 @@ int extent_save(struct extent *extent, struct extent_record *changed,
  */
 int extent_direct_end(struct extent *extent, struct error *err);
 
+/* Make its acknowledged writes durable. Between begin and end; blocks. */
+int extent_flush(struct extent *extent, struct error *err);
+
 /* Its data as a device on @loop, behind its gate; blockdev_file_flag. */
 int extent_open(struct extent *extent, unsigned flags, struct loop *loop,
 		struct blockdev **ret, struct error *err);

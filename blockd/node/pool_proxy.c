@@ -131,6 +131,11 @@ static int proxy_open(struct pool *pool, const char *name, uint64_t size,
 		    inner->ops->open(inner, name, size, flags, loop, ret, err));
 }
 
+static int proxy_flush(struct pool *pool, const char *name, struct error *err)
+{
+	return CALL(pool, err, inner->ops->flush(inner, name, err));
+}
+
 static int proxy_share(struct pool *pool, const char *name,
 		       struct space_share **ret, struct error *err)
 {
@@ -292,6 +297,7 @@ static void set_ops(struct pool_ops *ops, const struct pool_ops *inner)
 		.usage = proxy_usage,
 		.path = proxy_path,
 		.open = proxy_open,
+		.flush = proxy_flush,
 		.share = inner->share ? proxy_share : NULL,
 		.sharing = inner->sharing ? proxy_sharing : NULL,
 		.copy_method = inner->copy_method ? proxy_copy_method : NULL,

@@ -135,6 +135,8 @@ struct pool_ops {
 	int (*open)(struct pool *pool, const char *name, uint64_t size,
 		    unsigned flags, struct loop *loop, struct blockdev **ret,
 		    struct error *err);
+	/* Make all writes durable that were acknowledged by now. Blocks. */
+	int (*flush)(struct pool *pool, const char *name, struct error *err);
 
 	/* ---- Optional: NULL, the pool can't ---- */
 

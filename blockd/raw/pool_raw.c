@@ -86,6 +86,24 @@ static int raw_open(struct pool *pool, const char *name, uint64_t size,
 		     : raw_dev_open(raw->users, id, size, how, loop, ret, err);
 }
 
+/* The log is the pool's: it has the changes of all extents. */
+static int pool_raw_flush(struct pool *pool, const char *name,
+			  struct error *err)
+{
+	struct pool_raw *raw = pool_raw_of(pool);
+	struct raw_medium *medium = &raw->medium.medium;
+	int r;
+
+	(void)name;
+	if (raw_store_pending(raw->store))
+		return raw_store_commit(raw->store,
+					raw_store_newest(raw->store), err);
+	r = medium->ops->flush(medium);
+	return r < 0 ? error_set(err, -r, "flush '%s': %s", pool->path,
+				 strerror(-r))
+		     : 0;
+}
+
 /* ---- growing ---- */
 
 static int raw_extend(struct pool *pool, struct error *err)
@@ -263,6 +281,7 @@ static const struct pool_ops raw_pool_ops = {
 	.sharing = pool_raw_sharing,
 	.path = raw_path,
 	.open = raw_open,
+	.flush = pool_raw_flush,
 	.check = pool_raw_check_open,
 	.copy_method = raw_copy_method,
 	.copy = pool_raw_copy,

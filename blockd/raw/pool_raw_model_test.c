@@ -70,6 +70,22 @@ static void keeps_what_was_shared_until_it_is_not_for_good(void **unused)
 	model_run_end(&run);
 }
 
+static void a_flush_of_the_pool_outlives_a_kill(void **unused)
+{
+	static struct run run;
+	struct object *a;
+
+	(void)unused;
+	model_run_begin(&run, &model_raw, 1);
+	a = model_extent_make(&run, false);
+	model_write_at(&run, a, WRITE, 0, 40, 0);
+	MUST(&run, run.pool->ops->flush(run.pool, a->record.name, &run.err));
+	model_settle(a);
+	model_open_again(&run, true);
+	model_check_all(&run, a, false);
+	model_run_end(&run);
+}
+
 /* At the floor a write has no room, and the extent lives on. */
 static void is_full_at_its_floor_until_there_is_room(void **unused)
 {
@@ -290,6 +306,7 @@ int main(void)
 		cmocka_unit_test(does_as_a_model_says),
 		cmocka_unit_test(
 			keeps_what_was_shared_until_it_is_not_for_good),
+		cmocka_unit_test(a_flush_of_the_pool_outlives_a_kill),
 		cmocka_unit_test(is_full_at_its_floor_until_there_is_room),
 		cmocka_unit_test(counts_what_is_shared_while_it_changes),
 		cmocka_unit_test(can_the_same_when_its_medium_may_go),

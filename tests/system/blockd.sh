@@ -233,6 +233,52 @@ test_a_higher_epoch_ends_an_older_writer() {
 	fails 1 "ESTALE" call SetExport name=x epoch=0 initiators=any
 }
 
+# Writes 64 KiB at a MiB without a flush, and stays connected until it is killed.
+unflushed() { # EXPORT MIB
+	/usr/bin/python3 - "$(uri "$1")" "$2" "$D/written" <<'PY' &
+import nbd, signal, sys
+h = nbd.NBD()
+h.connect_uri(sys.argv[1])
+h.pwrite(b"u" * 65536, int(sys.argv[2]) << 20)
+open(sys.argv[3], "w").close()
+signal.pause()
+PY
+	at_exit kill -9 $!
+	eventually 30 test -e "$D/written"
+	rm "$D/written"
+}
+# Whether the file of an extent has blocks that ext4 has not placed on the disk.
+unplaced() { filefrag -v "$D/a/extents/$1.data" | grep -q delalloc; }
+# Again when somebody's sync(2) came in between.
+leave_unplaced() { # EXPORT MIB
+	local i
+	for ((i = 0; i < 8; i++)); do
+		unflushed "$1" $(($2 + i))
+		! unplaced "${1%@*}" || return 0
+	done
+	fail "nothing stays in memory: this proves nothing"
+}
+
+# The device of a user that was cut off answers a flush with success, and asks
+# nobody. So nothing of its acknowledged writes may be lost from then on.
+test_an_export_that_is_over_leaves_nothing_unflushed() {
+	place over
+	truncate -s 256M "$D/ext4"
+	mkfs.ext4 -q "$D/ext4"
+	mount -o loop "$D/ext4" "$D/a"
+	at_exit umount "$D/a"
+	at_exit stop_blockd KILL
+	start_blockd --pool-capacity 64MiB
+	call CreateExtent name=x size=$((16 * MIB))
+	call SetExport name=x epoch=1 initiators=any
+	leave_unplaced x@1 0
+	call SetExport name=x epoch=2 initiators=any
+	fails any "" unplaced x
+	leave_unplaced x@2 8
+	call RemoveExport name=x epoch=2
+	fails any "" unplaced x
+}
+
 test_an_epoch_is_granted_to_one_attachment() {
 	place grant
 	start_blockd
