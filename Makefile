@@ -272,7 +272,8 @@ ENGINE_TESTS = $(addprefix $(OUT)/test/blockd/,raw/store/raw_state_refuse_test r
   raw/store/raw_store_room_test raw/store/raw_retry_test \
   raw/store/raw_damage_test raw/store/raw_check_test \
   dir/pool_dir_copy_test dir/pool_dir_kill_test \
-  dir/pool_dir_sharing_test direct/direct_test)
+  dir/pool_dir_sharing_test direct/direct_test direct/direct_cut_test \
+  direct/direct_fail_test)
 ENGINE_FUZZERS = $(filter %/raw_image_fuzz %/raw_state_fuzz,$(FUZZERS))
 check-engine-long: check-engine
 check-engine: $(ENGINE_SEEDED) $(ENGINE_TESTS) $(ENGINE_FUZZERS)

@@ -72,7 +72,11 @@ $(eval $(call unit_test,blockd/raw/dev/raw_partial_test,blockd,blockd/testkit/ra
 $(eval $(call unit_test,blockd/raw/store/raw_check_load_test,blockd,blockd/testkit/raw_dev_kit.c))
 $(eval $(call unit_test,blockd/direct/direct_runs_test,blockd))
 $(eval $(call unit_test,blockd/direct/direct_mapper_test,blockd dm base,base/testkit/mapper_stand.c))
-$(eval $(call unit_test,blockd/direct/direct_test,blockd,blockd/testkit/direct_kit.c \
+$(eval $(call unit_test,blockd/direct/direct_test,blockd,blockd/testkit/direct_case.c blockd/testkit/direct_kit.c \
+  blockd/testkit/model_kit.c blockd/testkit/model_seeds.c blockd/testkit/model_steps.c blockd/testkit/model_raw.c))
+$(eval $(call unit_test,blockd/direct/direct_cut_test,blockd,blockd/testkit/direct_case.c blockd/testkit/direct_kit.c \
+  blockd/testkit/model_kit.c blockd/testkit/model_seeds.c blockd/testkit/model_steps.c blockd/testkit/model_raw.c))
+$(eval $(call unit_test,blockd/direct/direct_fail_test,blockd,blockd/testkit/direct_case.c blockd/testkit/direct_kit.c \
   blockd/testkit/model_kit.c blockd/testkit/model_seeds.c blockd/testkit/model_steps.c blockd/testkit/model_raw.c))
 $(eval $(call unit_test,blockd/direct/direct_model_test,blockd,blockd/testkit/direct_kit.c \
   blockd/testkit/model_kit.c blockd/testkit/model_seeds.c blockd/testkit/model_steps.c blockd/testkit/model_raw.c))
