@@ -5,7 +5,7 @@ $(eval $(call library,csi,\
   csi/controller/controller_capacity.c csi/controller/controller_expand.c csi/controller/controller_list.c \
   csi/controller/controller_publish.c \
   csi/controller/controller_validate.c csi/call/csi_check.c csi/call/csi_error.c csi/call/volume_lock.c \
-  csi/call/csi_metrics.c csi/call/csi_pages.c csi/controller/observer.c \
+  csi/call/csi_metrics.c csi/call/csi_pages.c csi/controller/capacity_publish.c csi/controller/observer.c \
   csi/call/csi_name.c csi/call/csi_text.c csi/identity.c csi/node/inline.c csi/node/node_info.c \
   csi/kata/kata_record.c csi/kata/kata_shim.c csi/call/kubernetes_key.c csi/node/timeout_call.c \
   csi/node/node_expand.c csi/node/node_group.c csi/node/node_inline.c \

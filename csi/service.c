@@ -212,6 +212,8 @@ static int call_dispatch(struct rpc_call *rpc, const ProtobufCMessage *in,
 			(uint64_t)took_us);
 	if (-r == RPC_UNAVAILABLE)
 		observer_look(c.csi->observer);
+	if (row->changes && row->service != NODE)
+		observer_room_changed(c.csi->observer);
 	call_report(row, &c, id, csi_text(text, sizeof(text), in), -r,
 		    took_us / 1000);
 	heap_trim_later(c.csi->heap_trim_fd);

@@ -2,7 +2,7 @@
 volume_kube := volume/store/kube/kube_heartbeat.c volume/store/kube/api/kube_call.c volume/store/kube/api/kube_config.c \
   volume/store/http/base64.c volume/store/http/http_client.c volume/store/http/http_curl.c volume/store/http/http_stream.c volume/store/http/json_lines.c volume/store/follow.c volume/store/lease_table.c volume/store/lease_who.c volume/store/kube/api/kube_watch_event.c volume/store/kube/api/kube_http.c \
   volume/store/kube/kube_lease.c volume/store/kube/kube_lease_object.c volume/store/kube/api/kube_list.c \
-  volume/store/kube/kube_events.c volume/store/kube/kube_object.c \
+  volume/store/kube/kube_capacity.c volume/store/kube/kube_events.c volume/store/kube/kube_object.c \
   volume/store/kube/api/kube_time.c volume/store/kube/kube_watch.c \
   volume/store/kube/api/kube_yaml.c
 volume_etcd := volume/store/etcd/etcd_answer.c volume/store/etcd/etcd_beat.c volume/store/etcd/etcd_call.c \
@@ -55,6 +55,7 @@ store_kit := volume/testkit/store_test_kit.c volume/testkit/kube_test_server.c
 $(eval $(call unit_test,volume/store/kube/store_kube_test,volume,$(store_kit) \
   volume/testkit/store_conformance.c volume/testkit/store_watching.c))
 $(eval $(call unit_test,volume/store/kube/store_kube_fault_test,volume,$(store_kit)))
+$(eval $(call unit_test,volume/store/kube/kube_capacity_test,volume,$(store_kit)))
 $(eval $(call unit_test,volume/store/kube/store_kube_access_test,volume,$(store_kit)))
 $(eval $(call unit_test,volume/store/kube/store_kube_watch_test,volume,$(store_kit) \
   volume/testkit/store_conformance.c volume/testkit/store_watching.c))

@@ -19,8 +19,9 @@ static Google__Protobuf__Int64Value *number(struct csi_call *c, uint64_t value)
 static int tell_room(struct csi_call *c, const struct request *request,
 		     Csi__V1__GetCapacityResponse *out)
 {
-	struct volume_room room;
-	int r = volume_room_get(c->csi->volumes, &request->spec, &room, c->err);
+	const struct volume_spec *spec = &request->spec;
+	struct volume_room room = {0};
+	int r = volume_rooms_get(c->csi->volumes, &spec, 1, &room, c->err);
 
 	if (r < 0)
 		return csi_fail_errno(c, r);

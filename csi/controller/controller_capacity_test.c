@@ -153,7 +153,7 @@ static void capacity_honours_all_that_is_asked(void **state)
 static uint64_t room_within(struct volume_context *volumes, int64_t most_ms,
 			    int tries, size_t silent)
 {
-	struct volume_spec spec = {0};
+	const struct volume_spec spec = {0}, *specs[] = {&spec};
 	struct volume_room room = {0};
 	struct error err = {0};
 	int64_t took_ms = most_ms + 1;
@@ -161,7 +161,7 @@ static uint64_t room_within(struct volume_context *volumes, int64_t most_ms,
 	for (; tries > 0 && took_ms > most_ms; tries--) {
 		int64_t start_ms = clock_ms();
 
-		if (volume_room_get(volumes, &spec, &room, &err) < 0)
+		if (volume_rooms_get(volumes, specs, 1, &room, &err) < 0)
 			fail_msg("%s", err.msg);
 		took_ms = clock_ms() - start_ms;
 	}

@@ -9,6 +9,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "csi/controller/capacity_publish.h"
 #include "volume/cluster/node_agent.h"
 #include "volume/flow/health_check.h"
 #include "volume/op/leader_election.h"
@@ -23,7 +24,9 @@ struct observer {
 	pthread_mutex_t lock; /* guards all below; innermost */
 	pthread_cond_t wake;
 	bool leading, asked, ending;
-	int failed; /* errno of the last failure; its own thread */
+	bool room_changed; /* since the room was published */
+	/* Errors of the last time, 0: none; of its own thread. */
+	int check_failed, room_failed;
 };
 
 /* ---- looking ---- */
@@ -50,17 +53,17 @@ static void observer_count(struct csi_metrics *m,
 }
 
 /* Each sort of failure once, and its end. */
-static void observer_report(struct observer *o, int r, const struct error *err)
+static void observer_report(int *failed, const char *what, int r,
+			    const struct error *err)
 {
-	if (r == -ECANCELED || r == o->failed)
+	if (r == -ECANCELED || r == *failed)
 		return;
 	if (r < 0)
-		log_warning("volumes cannot be observed (%s); trying again "
-			    "in %d s",
-			    error_text(err), OBSERVER_PERIOD_S);
+		log_warning("%s: failed (%s); trying again", what,
+			    error_text(err));
 	else
-		log_info("volumes are observed again");
-	o->failed = r;
+		log_info("%s: succeeds again", what);
+	*failed = r;
 }
 
 static void observer_check(struct observer *o)
@@ -76,7 +79,16 @@ static void observer_check(struct observer *o)
 			 "%zu, %zu silent",
 			 seen.volumes, seen.abnormal, seen.changed, seen.nodes,
 			 seen.silent);
-	observer_report(o, r, &err);
+	observer_report(&o->check_failed, "observing the volumes", r, &err);
+}
+
+static void observer_publish(struct observer *o)
+{
+	struct error err = {0};
+	int r = capacity_publish(o->csi, &err);
+
+	observer_report(&o->room_failed, "publishing the room for claims", r,
+			&err);
 }
 
 /* ---- when ---- */
@@ -90,61 +102,90 @@ static void observer_sleep_until(struct observer *o, int64_t until_ms)
 	(void)pthread_cond_timedwait(&o->wake, &o->lock, &t);
 }
 
+/* When what is due next, clock_ms(). */
+struct agenda {
+	int64_t beat_ms;  /* lost nodes, and the room */
+	int64_t look_ms;  /* the health of volumes */
+	int64_t pause_ms; /* that, if it is asked for */
+	int64_t room_ms;  /* the room, if it has changed */
+};
+
+/* With the lock. */
+static int64_t next_ms(const struct observer *o, const struct agenda *a)
+{
+	int64_t next = a->look_ms < a->beat_ms ? a->look_ms : a->beat_ms;
+
+	if (o->asked && a->pause_ms < next)
+		next = a->pause_ms;
+	if (o->room_changed && a->room_ms < next)
+		next = a->room_ms;
+	return next;
+}
+
 /* Until there is something to do: false when the observer ends. */
-static bool wait_for_work(struct observer *o, int64_t beat_ms, int64_t look_ms,
-			  int64_t pause_ms)
+static bool wait_for_work(struct observer *o, const struct agenda *a)
 {
 	bool goes;
 
 	pthread_mutex_lock(&o->lock);
 	while (!o->ending) {
-		int64_t next = look_ms < beat_ms ? look_ms : beat_ms;
-
-		if (o->asked && pause_ms < next)
-			next = pause_ms;
 		if (!o->leading)
 			(void)pthread_cond_wait(&o->wake, &o->lock);
-		else if (clock_ms() >= next)
+		else if (clock_ms() >= next_ms(o, a))
 			break;
 		else
-			observer_sleep_until(o, next);
+			observer_sleep_until(o, next_ms(o, a));
 	}
 	goes = !o->ending;
 	pthread_mutex_unlock(&o->lock);
 	return goes;
 }
 
-static bool take_asked(struct observer *o)
+/* Read a flag that other threads set, and clear it. */
+static bool take(struct observer *o, bool *flag)
 {
-	bool asked;
+	bool was;
 
 	pthread_mutex_lock(&o->lock);
-	asked = o->asked;
-	o->asked = false;
+	was = *flag;
+	*flag = false;
 	pthread_mutex_unlock(&o->lock);
-	return asked;
+	return was;
+}
+
+/* Look for lost nodes when it is time, and publish the room then, too. */
+static void observer_beat(struct observer *o, struct agenda *a)
+{
+	bool due = clock_ms() >= a->beat_ms;
+
+	if (due) {
+		/*
+		 * Trouble is told by the next check, which needs the store
+		 * too.
+		 */
+		(void)volume_node_observe(o->csi->volumes, NULL);
+		a->beat_ms = clock_ms() + STORE_BEAT_S * 1000;
+	}
+	if (!due && clock_ms() < a->room_ms)
+		return;
+	if (take(o, &o->room_changed) || due)
+		observer_publish(o);
+	a->room_ms = clock_ms() + OBSERVER_ROOM_S * 1000;
 }
 
 static void *observer_run(void *observer_)
 {
 	struct observer *o = observer_;
-	int64_t beat_ms = 0, look_ms = 0, pause_ms = 0;
+	struct agenda a = {0};
 
-	while (wait_for_work(o, beat_ms, look_ms, pause_ms)) {
-		if (clock_ms() >= beat_ms) {
-			/*
-			 * Trouble is told by the next check, which needs the
-			 * store too.
-			 */
-			(void)volume_node_observe(o->csi->volumes, NULL);
-			beat_ms = clock_ms() + STORE_BEAT_S * 1000;
-		}
-		if (clock_ms() < look_ms &&
-		    (clock_ms() < pause_ms || !take_asked(o)))
+	while (wait_for_work(o, &a)) {
+		observer_beat(o, &a);
+		if (clock_ms() < a.look_ms &&
+		    (clock_ms() < a.pause_ms || !take(o, &o->asked)))
 			continue;
 		observer_check(o);
-		pause_ms = clock_ms() + OBSERVER_PAUSE_S * 1000;
-		look_ms = clock_ms() + OBSERVER_PERIOD_S * 1000;
+		a.pause_ms = clock_ms() + OBSERVER_PAUSE_S * 1000;
+		a.look_ms = clock_ms() + OBSERVER_PERIOD_S * 1000;
 	}
 	return NULL;
 }
@@ -210,6 +251,16 @@ void observer_look(struct observer *o)
 		return;
 	pthread_mutex_lock(&o->lock);
 	o->asked = true;
+	pthread_cond_signal(&o->wake);
+	pthread_mutex_unlock(&o->lock);
+}
+
+void observer_room_changed(struct observer *o)
+{
+	if (!o)
+		return;
+	pthread_mutex_lock(&o->lock);
+	o->room_changed = true;
 	pthread_cond_signal(&o->wake);
 	pthread_mutex_unlock(&o->lock);
 }

@@ -6,6 +6,9 @@
  *
  * Checks run every OBSERVER_PERIOD_S. They also run when a call met a silent
  * node, then at most every OBSERVER_PAUSE_S.
+ *
+ * The leader also publishes the room for claims (capacity_publish.h), every
+ * STORE_BEAT_S, and within OBSERVER_ROOM_S of a call here that changed it.
  */
 #ifndef CSI_OBSERVER_H
 #define CSI_OBSERVER_H
@@ -14,6 +17,7 @@
 
 #define OBSERVER_PERIOD_S 60
 #define OBSERVER_PAUSE_S  5
+#define OBSERVER_ROOM_S   1
 
 struct observer;
 
@@ -24,6 +28,8 @@ struct observer;
 int observer_start(struct csi *csi, struct observer **ret, struct error *err);
 /* Something may have changed: look soon. NULL is fine; any thread. */
 void observer_look(struct observer *observer);
+/* The room for claims may have changed. NULL is fine; any thread. */
+void observer_room_changed(struct observer *observer);
 /*
  * End the election (another one leads then); waits for a question to a silent
  * node. NULL is fine.

@@ -3,7 +3,7 @@
 # Volumes whose records are behind an API server (a small one of our own).
 . "$(dirname "$0")/../lib.sh"
 need_root
-need losetup mkfs.ext4 python3 openssl
+need losetup mkfs.ext4 python3 openssl curl jq
 python3 -c 'import yaml, ssl' 2>/dev/null || skip_all "needs python3-yaml"
 
 dir=$TEST_DIR api=$TEST_DIR/api
@@ -260,6 +260,61 @@ test_a_record_deleted_behind_our_back_keeps_its_data() {
 	trib umount v --quiet
 	trib volume delete v --quiet
 	[ "$(left '"finalizers": \["union.io/extents"\]')" = 0 ]
+}
+
+# ---- the room for claims ----
+
+# ask PATH [CURL'S WORDS]: of storage.k8s.io
+ask() {
+	curl -sSf --cacert "$api/ca.pem" -H "Authorization: Bearer $token" \
+		"https://127.0.0.1:$(cat "$api/port")/apis/storage.k8s.io/v1/$1" "${@:2}"
+}
+ROOMS=namespaces/tributary/csistoragecapacities
+class_is() { # NAME PROVISIONER MODE PARAMETERS
+	ask storageclasses -o /dev/null -d '{"apiVersion": "storage.k8s.io/v1",
+		"kind": "StorageClass", "metadata": {"name": "'"$1"'"}, "provisioner": "'"$2"'",
+		"volumeBindingMode": "'"$3"'", "parameters": {'"$4"'}}'
+}
+room_of() { # CLASS: AVAILABLE/MAXIMUM
+	ask "$ROOMS/$1" | jq -r '.metadata.annotations["union.io/room"]'
+}
+room_is() { [ "$(room_of "$1")" = "$2" ]; } # CLASS ROOM
+rooms() { ask "$ROOMS" | jq -r '[.items[].metadata.name] | sort | join(" ")'; }
+rooms_are() { [ "$(rooms)" = "$1" ]; } # NAMES
+call() { "$BUILD/test/csi/testkit/csi_call_main" "unix://$dir/csi.sock" "$@"; }
+
+test_the_scheduler_knows_the_room_for_claims() {
+	local room maximum id all
+	class_is union union.csi.union.io WaitForFirstConsumer ''
+	class_is local union.csi.union.io WaitForFirstConsumer \
+		'"placement": "local", "csi.storage.k8s.io/fstype": "xfs"'
+	class_is at-once union.csi.union.io Immediate ''
+	class_is wrong union.csi.union.io WaitForFirstConsumer '"bogus": "1"'
+	class_is other other.io WaitForFirstConsumer ''
+	trib-csi --mode controller --endpoint "unix://$dir/csi.sock" --run-dir "$dir/csi" \
+		--store "kube:tributary,kubeconfig=$api/config" >"$dir/csi.log" 2>&1 &
+	at_exit kill $!
+	eventually 30 rooms_are "local union"
+	ask "$ROOMS/union" | jq -e '.nodeTopology == {} and .storageClassName == "union"' >"$dir/said"
+	room=$(room_of union)
+	maximum=${room#*/}
+	[ "$maximum" -gt $((400 << 20)) ]
+	# As much as that is made, and no more is left.
+	all=(capacity_range.required_bytes="$maximum" volume_capabilities.mount.fs_type=ext4
+		volume_capabilities.access_mode.mode=1)
+	call Controller/CreateVolume name=all "${all[@]}" >"$dir/said"
+	id=$(grep -o 'all@[^"]*' "$dir/said")
+	fails 1 RESOURCE_EXHAUSTED call Controller/CreateVolume name=more "${all[@]}"
+	eventually 30 room_is union 0/0
+	call Controller/DeleteVolume "volume_id=$id"
+	eventually 30 room_is union "$room"
+	# By other means than the driver's, too; and a class that goes, and comes.
+	trib volume create v --size 64MiB --quiet
+	ask storageclasses/local -o /dev/null -X DELETE
+	eventually 30 rooms_are union
+	! room_is union "$room" || fail "room that volume v has"
+	trib volume delete v --quiet
+	! grep -q 'warning: publishing' "$dir/csi.log" || fail "$(cat "$dir/csi.log")"
 }
 
 run_tests "$@"

@@ -150,11 +150,11 @@ int volume_room_of_pools(const struct volume_spec *spec,
 
 /* ---- of the nodes ---- */
 
-int volume_room_get(struct volume_context *ctx, const struct volume_spec *spec,
-		    struct volume_room *ret, struct error *err)
+static int room_find(const struct volume_spec *spec,
+		     const struct capacity *capacity, struct volume_room *ret,
+		     struct error *err)
 {
 	struct volume_spec checked = {0};
-	struct capacity room = {0};
 	int r = volume_spec_copy(spec, &checked, err);
 
 	if (r == 0) {
@@ -162,13 +162,23 @@ int volume_room_get(struct volume_context *ctx, const struct volume_spec *spec,
 		r = volume_spec_check(&checked, err);
 	}
 	if (r == 0)
-		r = capacity_ask(ctx, &room, err);
-	if (r == 0)
-		r = volume_room_of_pools(&checked, room.pools, room.n_pools,
-					 ret, err);
-	for (size_t i = 0; r == 0 && i < room.n_states; i++)
-		ret->silent += !room.states[i].reachable;
-	capacity_done(&room);
+		r = volume_room_of_pools(&checked, capacity->pools,
+					 capacity->n_pools, ret, err);
+	for (size_t i = 0; r == 0 && i < capacity->n_states; i++)
+		ret->silent += !capacity->states[i].reachable;
 	volume_spec_done(&checked);
+	return r;
+}
+
+int volume_rooms_get(struct volume_context *ctx,
+		     const struct volume_spec *const *specs, size_t n,
+		     struct volume_room *ret, struct error *err)
+{
+	struct capacity capacity = {0};
+	int r = capacity_ask(ctx, &capacity, err);
+
+	for (size_t i = 0; r == 0 && i < n; i++)
+		r = room_find(specs[i], &capacity, &ret[i], err);
+	capacity_done(&capacity);
 	return r;
 }

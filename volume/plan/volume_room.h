@@ -14,12 +14,15 @@ struct volume_room {
 };
 
 /*
- * Tell how much room there is now for volumes like @spec, whose capacity is not
- * looked at. A volume of the maximum in @ret can be created, if nobody is
- * quicker. A volume of 4096 bytes more cannot.
+ * Tell how much room there is now for volumes like each of @specs, whose
+ * capacity is not looked at. A volume of the maximum can be created, if nobody
+ * is quicker. A volume of 4096 bytes more cannot. The nodes are asked once.
+ *
+ * @ret  @n of them
  */
-int volume_room_get(struct volume_context *ctx, const struct volume_spec *spec,
-		    struct volume_room *ret, struct error *err);
+int volume_rooms_get(struct volume_context *ctx,
+		     const struct volume_spec *const *specs, size_t n,
+		     struct volume_room *ret, struct error *err);
 
 /* The same of pools: a pure function. @spec is as volume_spec_check() left it.
  */

@@ -45,3 +45,20 @@ void store_objects_free(struct store_object *objects, size_t count)
 		store_object_done(&objects[i]);
 	free(objects);
 }
+
+static void store_class_done(struct store_class *class)
+{
+	for (size_t i = 0; i < class->n_parameters; i++) {
+		free(class->parameters[i].key);
+		free(class->parameters[i].value);
+	}
+	free(class->parameters);
+	free(class->name);
+}
+
+void store_classes_free(struct store_class *classes, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		store_class_done(&classes[i]);
+	free(classes);
+}

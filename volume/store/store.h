@@ -54,6 +54,22 @@ struct store_notice {
 	const char *message;     /* a sentence */
 };
 
+/* A parameter of a class of claims. */
+struct store_parameter {
+	char *key, *value; /* owned */
+};
+
+/* A class of claims whose scheduler wants to know the room for them. */
+struct store_class {
+	char *name;                         /* owned; unique */
+	struct store_parameter *parameters; /* owned */
+	size_t n_parameters;
+	/* The room for it, which rooms_publish() publishes. */
+	bool known;         /* false: nothing is to be published */
+	uint64_t available; /* bytes in all pools that may be used */
+	uint64_t maximum;   /* bytes of the largest volume */
+};
+
 /* Changes that a watch reports. */
 enum store_change {
 	STORE_CHANGE_SET,     /* @object is new, or another than before */
@@ -153,6 +169,23 @@ struct store_ops {
 	 */
 	int (*notice)(struct store *store, const struct store_notice *notice,
 		      struct error *err);
+
+	/*
+	 * Optional; NULL: the store has no scheduler. List the classes of
+	 * @driver that bind a claim where its pod is scheduled to. Returned
+	 * owned, store_classes_free().
+	 */
+	int (*classes)(struct store *store, const char *driver,
+		       struct store_class **ret, size_t *ret_count,
+		       struct error *err);
+	/*
+	 * Optional, with classes(). Publish the room of all @classes that are
+	 * known; the room of other classes of @driver is published no more.
+	 * Only what has changed is written.
+	 */
+	int (*rooms_publish)(struct store *store, const char *driver,
+			     const struct store_class *classes, size_t count,
+			     struct error *err);
 };
 
 /* The first member of every store. */
@@ -165,6 +198,8 @@ void store_close(struct store *store); /* NULL is fine */
 int store_tell(struct store *store, const char *kind, const char *name,
 	       bool warning, const char *reason, struct error *err,
 	       const char *fmt, ...) __attribute__((format(printf, 7, 8)));
+/* NULL is fine. */
+void store_classes_free(struct store_class *classes, size_t count);
 void store_objects_free(struct store_object *objects, size_t count);
 
 #endif

@@ -21,6 +21,7 @@
 #include "volume/store/kube/api/kube_config.h"
 #include "volume/store/kube/api/kube_http.h"
 #include "volume/store/kube/api/kube_list.h"
+#include "volume/store/kube/kube_capacity.h"
 #include "volume/store/kube/kube_watch.h"
 #include "volume/store/kube/store_kube.h"
 
@@ -279,6 +280,24 @@ static int store_notice(struct store *store, const struct store_notice *notice,
 		     : -EINVAL;
 }
 
+/* ---- room for a scheduler ---- */
+
+static int store_classes(struct store *store, const char *driver,
+			 struct store_class **ret, size_t *ret_count,
+			 struct error *err)
+{
+	return kube_classes_list(kube_of(store)->http, driver, ret, ret_count,
+				 err);
+}
+
+static int store_rooms_publish(struct store *store, const char *driver,
+			       const struct store_class *classes, size_t count,
+			       struct error *err)
+{
+	return kube_rooms_publish(kube_of(store)->http, driver, classes, count,
+				  err);
+}
+
 /* ---- open and close ---- */
 
 static void kube_close(struct store *store)
@@ -339,4 +358,6 @@ const struct store_ops store_kube_ops = {
 	.beats = store_beats,
 	.watch = store_watch,
 	.notice = store_notice,
+	.classes = store_classes,
+	.rooms_publish = store_rooms_publish,
 };
