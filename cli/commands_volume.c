@@ -87,6 +87,18 @@ static const struct option_row volume_repair_rows[] = {
 	    "drop the names of lost splits, and make new ones in their place"),
 };
 
+static const struct option_row volume_orphans_rows[] = {
+	ROW("reclaim", 0, OPTION_FLAG, reclaim, NULL,
+	    "delete those that their records gave up, once they are listed"),
+	ROW("grace", 0, OPTION_NUMBER, reclaim_grace, "SECONDS",
+	    "with --reclaim: only what a scrub saw so long ago (604800)"),
+};
+
+static const struct option_row volume_scrub_rows[] = {
+	ROW("every", 0, OPTION_NUMBER, every, "SECONDS",
+	    "only if the last one is older than this (0)"),
+};
+
 static const struct option_row volume_check_rows[] = {
 	ROW("repair", 0, OPTION_FLAG, repair, NULL,
 	    "replay logs; mend ext4 by e2fsck -p as far as that is "
@@ -271,9 +283,26 @@ static const struct command commands[] = {
 	{.words = "volume orphans",
 	 .arguments = "",
 	 .summary = "extents without a volume, and volumes without an extent",
+	 .text = "--reclaim lists the extents that records gave up with a lost "
+		 "node, by their ids, then\n"
+		 "deletes them. It waits for a grace since the first scrub that "
+		 "saw them. Extents without\n"
+		 "any record stay: the records may be from an old backup.",
+	 ROWS(volume_orphans_rows),
 	 .needs_volumes = true,
 	 .only_looks = true,
 	 .run = volume_orphans_run},
+	{.words = "volume scrub",
+	 .arguments = "",
+	 .summary = "compare all records with all extents, and keep the result",
+	 .text = "`trib status` and `trib doctor` show the last result. "
+		 "tributary-scrub.timer runs it daily;\n"
+		 "in Kubernetes the controller does, hourly. `trib volume "
+		 "orphans` names what it finds.",
+	 ROWS(volume_scrub_rows),
+	 .needs_volumes = true,
+	 .only_looks = true,
+	 .run = volume_scrub_run},
 	{.words = "snapshot create",
 	 .arguments = "SNAPSHOT VOLUME",
 	 .min_arguments = 2,

@@ -14,6 +14,7 @@
 #include "cli/text/json.h"
 #include "cli/text/progress.h"
 #include "volume/cluster/node_remove.h"
+#include "volume/scrub/scrub.h"
 
 #define CONFIG_DEFAULT "/etc/tributary/trib.conf"
 #define WORDS_MAX      128  /* arguments of a command */
@@ -268,7 +269,10 @@ end:
 
 int main(int argc, char **argv)
 {
-	struct cli cli = {.options.grace = VOLUME_LOST_GRACE_S};
+	struct cli cli = {
+		.options = {.grace = VOLUME_LOST_GRACE_S,
+			    .reclaim_grace = VOLUME_RECLAIM_GRACE_S},
+	};
 
 	log_setup("trib", LOG_LEVEL_WARNING);
 	return cli_run(&cli, argc, argv);

@@ -4,6 +4,7 @@ INSTALLS += install-units
 install-units:
 	install -d $(DESTDIR)$(UNITDIR)
 	for unit in blockd.service trib-launch.service tributary-node.service \
+	  tributary-scrub.service tributary-scrub.timer \
 	  tributary-trim.service tributary-trim.timer; do \
 	  sed 's|@SBINDIR@|$(SBINDIR)|' deploy/systemd/$$unit \
 	    >$(DESTDIR)$(UNITDIR)/$$unit && \

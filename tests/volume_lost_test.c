@@ -20,6 +20,8 @@
 #include "volume/extent/extents.h"
 #include "volume/flow/forget_lost.h"
 #include "volume/op/context.h"
+#include "volume/scrub/orphan_match.h"
+#include "volume/scrub/scrub.h"
 
 /* The store of the test, as no program of ours would change it. */
 static void sql(struct kit *t, const char *statement)
@@ -563,6 +565,276 @@ static void a_repair_killed_at_every_step_is_finished_or_ended(void **state)
 	volume_context_close(ctx);
 }
 
+/* ---- scrub and reclaim ---- */
+
+/* Run a scrub that every node answers. */
+static struct volume_scrubbed scrub(struct kit *t)
+{
+	struct volume_scrubbed got = {.silent = 1};
+
+	for (int i = 0; i < 30 && got.silent > 0; i++)
+		assert_int_equal(volume_scrub(t->volumes, 0, &got, NULL), 0);
+	assert_int_equal(got.silent, 0);
+	return got;
+}
+
+/* All findings, once every node answers; owned. */
+static struct orphan *orphans_of(struct kit *t, size_t n)
+{
+	struct orphan *orphans = NULL;
+	size_t found = 0, silent = 1;
+
+	for (int i = 0; i < 30 && silent > 0; i++) {
+		free(orphans);
+		assert_int_equal(volume_orphans(t->volumes, &orphans, &found,
+						&silent, NULL),
+				 0);
+	}
+	assert_int_equal(silent, 0);
+	assert_int_equal(found, n);
+	return orphans;
+}
+
+static struct orphan only_orphan(struct kit *t)
+{
+	struct orphan *orphans = orphans_of(t, 1), one = orphans[0];
+
+	free(orphans);
+	return one;
+}
+
+/* All that is known of h1's orphans is @days older. */
+static void age(struct kit *t, int days)
+{
+	const struct store_ops *ops = t->volumes->store->ops;
+	struct node_record node = {0};
+	auto_free char *json = NULL;
+
+	assert_int_equal(context_node_load(t->volumes, "h1", &node, NULL), 0);
+	assert_non_null(node.scrub);
+	node.scrub->at_s -= days * 86400;
+	for (size_t i = 0; i < node.scrub->n_ages; i++)
+		node.scrub->ages[i].since_s -= days * 86400;
+	assert_int_equal(node_record_encode(&node, &json, NULL), 0);
+	assert_int_equal(
+		ops->compare_and_swap(t->volumes->store, RECORD_KIND_NODE, "h1",
+				      node.resource_version, json, NULL, NULL),
+		0);
+	node_record_done(&node);
+}
+
+static int reclaim(struct kit *t, const struct orphan *o, const char *text)
+{
+	struct error err = {0};
+	int r = volume_orphan_reclaim(t->volumes, o, VOLUME_RECLAIM_GRACE_S,
+				      &err);
+
+	return r < 0 ? says(r, &err, text) : r;
+}
+
+static void a_given_up_extent_is_reclaimed_once_its_grace_is_over(void **state)
+{
+	struct kit *t = *state;
+	struct volume_context *ctx = hasty(t);
+	struct volume_scrubbed got;
+	struct orphan o;
+
+	make_lost(t, ctx);
+	o = only_orphan(t);
+	assert_true(o.given_up);
+	assert_int_equal(o.since_s, 0);
+	assert_int_equal(reclaim(t, &o, "no scrub has seen it"), -EAGAIN);
+	got = scrub(t);
+	assert_int_equal(got.orphans, 1);
+	assert_int_equal(got.orphan_bytes, 128 * MIB);
+	assert_int_equal(got.missing, 0);
+	o = only_orphan(t);
+	assert_in_range(o.since_s, 1, got.at_s);
+	assert_int_equal(reclaim(t, &o, "it is known for"), -EAGAIN);
+	/* Its age goes on through scrubs, a new registration and a repair. */
+	age(t, 6);
+	come_back(t);
+	(void)scrub(t);
+	o = only_orphan(t);
+	assert_int_equal(reclaim(t, &o, "it is known for"), -EAGAIN);
+	assert_int_equal(forget(t, NULL, NULL), 0);
+	age(t, 1);
+	o = only_orphan(t);
+	assert_int_equal(reclaim(t, &o, ""), 0);
+	assert_int_equal(reclaim(t, &o, ""), 0);
+	got = scrub(t);
+	assert_int_equal(got.orphans, 0);
+	is_repaired(t);
+	assert_int_equal(kit_extents(t), 2);
+	volume_context_close(ctx);
+}
+
+static void what_a_snapshot_gave_up_is_reclaimed_too(void **state)
+{
+	struct kit *t = *state;
+	struct volume_context *ctx = hasty(t);
+	struct orphan o;
+
+	make(t);
+	assert_int_equal(kit_snapshot(t, "s", "v"), 0);
+	assert_int_equal(volume_delete(t->volumes, "v", NULL), 0);
+	fake_node_down(&t->nodes[1]);
+	assert_int_equal(give_up(ctx, 0, ""), 0);
+	fake_node_up(&t->nodes[1]);
+	come_back(t);
+	assert_int_equal(scrub(t).orphans, 1);
+	age(t, 8);
+	o = only_orphan(t);
+	assert_string_equal(o.snapshot, "s");
+	assert_int_equal(reclaim(t, &o, ""), 0);
+	assert_int_equal(kit_extents(t), 1);
+	assert_int_equal(volume_snapshot_delete(t->volumes, "s", NULL), 0);
+	assert_int_equal(kit_extents(t), 0);
+	volume_context_close(ctx);
+}
+
+/* The document of "v", as a backup of the store has it. Owned. */
+static char *backup(struct kit *t)
+{
+	struct store_object object = {.json = NULL};
+
+	assert_int_equal(t->volumes->store->ops->get(t->volumes->store,
+						     RECORD_KIND_VOLUME, "v",
+						     &object, NULL),
+			 0);
+	return object.json;
+}
+
+static void restore(struct kit *t, const char *json)
+{
+	assert_int_equal(t->volumes->store->ops->remove(t->volumes->store,
+							RECORD_KIND_VOLUME, "v",
+							NULL, NULL),
+			 0);
+	assert_int_equal(t->volumes->store->ops->create(t->volumes->store,
+							RECORD_KIND_VOLUME, "v",
+							json, NULL, NULL),
+			 0);
+}
+
+/* Check that no finding can be reclaimed, however old it is. */
+static void nothing_is_due(struct kit *t, size_t n)
+{
+	struct orphan *orphans;
+
+	assert_int_equal(scrub(t).orphans, n);
+	age(t, 1000);
+	orphans = orphans_of(t, n);
+	for (size_t i = 0; i < n; i++)
+		assert_int_equal(reclaim(t, &orphans[i], "no record says"),
+				 -EPERM);
+	free(orphans);
+}
+
+static void what_old_records_do_not_know_is_never_reclaimed(void **state)
+{
+	struct kit *t = *state;
+	struct volume_context *ctx = hasty(t);
+	auto_free char *lost_one = NULL;
+	struct orphan o;
+
+	/* A backup from when the split was lost, and was not replaced yet. */
+	make_lost(t, ctx);
+	lost_one = backup(t);
+	assert_int_equal(scrub(t).orphans, 1);
+	age(t, 8);
+	o = only_orphan(t);
+	assert_int_equal(reclaim(t, &o, ""), 0);
+	assert_int_equal(forget(t, NULL, NULL), 0);
+	kit_write_split(t, "v", 1, 9);
+	restore(t, lost_one);
+	nothing_is_due(t, 1);
+	assert_int_equal(kit_extents(t), 2);
+	/* One from before the volume was made, beside another volume's. */
+	make_named(t, "w");
+	assert_int_equal(t->volumes->store->ops->remove(t->volumes->store,
+							RECORD_KIND_VOLUME, "v",
+							NULL, NULL),
+			 0);
+	nothing_is_due(t, 2);
+	assert_int_equal(kit_extents(t), 4);
+	volume_context_close(ctx);
+}
+
+/* A finding is not believed, and neither is what it says of its record. */
+static void what_a_record_has_by_now_is_neither_found_nor_reclaimed(
+	void **state)
+{
+	struct kit *t = *state;
+	struct volume_record *record = NULL;
+	struct orphan o = {.kind = ORPHAN_EXTENT,
+			   .volume = "v",
+			   .given_up = true,
+			   .since_s = 1};
+
+	make(t);
+	assert_int_equal(volume_get(t->volumes, "v", &record, NULL), 0);
+	memcpy(o.uid, record->uid, sizeof(o.uid));
+	memcpy(o.node, record->splits[0].node, sizeof(o.node));
+	memcpy(o.name, record->splits[0].extent, sizeof(o.name));
+	memcpy(o.extent_id, record->splits[0].extent_id, sizeof(o.extent_id));
+	assert_false(orphan_is_confirmed(t->volumes, &o));
+	assert_int_equal(reclaim(t, &o, "does not give it up"), -ESTALE);
+	assert_int_equal(kit_extents(t), 2);
+	/* The other way round. */
+	o.kind = ORPHAN_SPLIT;
+	assert_true(orphan_is_confirmed(t->volumes, &o));
+	assert_int_equal(volume_delete(t->volumes, "v", NULL), 0);
+	assert_false(orphan_is_confirmed(t->volumes, &o));
+	o.kind = ORPHAN_EXTENT;
+	assert_true(orphan_is_confirmed(t->volumes, &o));
+	volume_record_free(record);
+}
+
+static void a_record_without_its_extent_is_counted(void **state)
+{
+	struct kit *t = *state;
+	struct volume_context *ctx = hasty(t);
+	struct volume_scrubbed got;
+	struct node_client *client;
+	struct volume_record *record = NULL;
+	struct fake_node *node;
+	struct orphan o;
+
+	make(t);
+	assert_int_equal(scrub(t).missing, 0);
+	assert_int_equal(volume_get(t->volumes, "v", &record, NULL), 0);
+	assert_int_equal(context_client(t->volumes, record->splits[1].node,
+					&client, NULL),
+			 0);
+	assert_int_equal(node_client_delete_extent(
+				 client, record->splits[1].extent, "", NULL),
+			 0);
+	volume_record_free(record);
+	/* A result that is new enough is told again. */
+	assert_int_equal(volume_scrub(t->volumes, 3600, &got, NULL), 0);
+	assert_false(got.ran);
+	assert_int_equal(got.missing, 0);
+	got = scrub(t);
+	assert_true(got.ran);
+	assert_int_equal(got.missing, 1);
+	assert_int_equal(got.orphans, 0);
+	assert_int_equal(volume_scrub(t->volumes, 3600, &got, NULL), 0);
+	assert_int_equal(got.missing, 1);
+	o = only_orphan(t);
+	assert_int_equal(reclaim(t, &o, "no record says"), -EPERM);
+	/* A node that is silent keeps what was found on it. */
+	node = kit_node_of(t, o.node);
+	fake_node_down(node);
+	assert_int_equal(volume_scrub(ctx, 0, &got, NULL), 0);
+	assert_in_range(got.silent, 1, 2);
+	assert_int_equal(volume_scrub(ctx, 3600, &got, NULL), 0);
+	assert_false(got.ran);
+	assert_int_equal(got.missing, 1);
+	fake_node_up(node);
+	volume_context_close(ctx);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -577,6 +849,12 @@ int main(void)
 			what_lost_splits_is_mounted_only_if_it_can_and_on_request),
 		KIT_TEST(lost_splits_stay_lost_without_room_for_new_ones),
 		KIT_TEST(a_repair_killed_at_every_step_is_finished_or_ended),
+		KIT_TEST(a_given_up_extent_is_reclaimed_once_its_grace_is_over),
+		KIT_TEST(what_a_snapshot_gave_up_is_reclaimed_too),
+		KIT_TEST(what_old_records_do_not_know_is_never_reclaimed),
+		KIT_TEST(
+			what_a_record_has_by_now_is_neither_found_nor_reclaimed),
+		KIT_TEST(a_record_without_its_extent_is_counted),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

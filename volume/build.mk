@@ -14,7 +14,7 @@ volume_stores := $(volume_kube) $(volume_etcd) \
   volume/store/local/store_local_open.c volume/store/local/store_local_sql.c \
   volume/store/local/store_local_watch.c
 volume_store := $(volume_stores) volume/op/leader_election.c volume/cluster/node_agent.c volume/cluster/node_observe.c \
-  volume/record/node_record.c volume/record/node_report.c volume/op/node_states.c volume/cluster/nodes.c volume/cluster/node_remove.c volume/op/watch.c
+  volume/record/node_record.c volume/record/node_report.c volume/record/node_scrub.c volume/op/node_states.c volume/cluster/nodes.c volume/cluster/node_remove.c volume/op/watch.c
 
 $(eval $(call library,volume,\
   volume/mount/branch_check.c volume/mount/branch_fs.c volume/mount/branch_tool.c volume/op/context.c volume/op/cut.c volume/op/extent_pull.c volume/op/flow.c volume/extent/export_stats.c volume/extent/extent_copies.c volume/extent/extent_snapshot.c \
@@ -35,7 +35,7 @@ $(eval $(call library,volume,\
   volume/op/split_foreach.c volume/mount/split_check.c volume/op/split_withdraw.c volume/node/node_answer.c volume/node/node_client.c \
   volume/node/node_client_copies.c volume/node/node_client_extents.c volume/op/condition_writer.c \
   volume/flow/health_check.c \
-  volume/flow/orphans.c volume/plan/volume_room.c volume/plan/planner.c \
+  volume/scrub/orphans.c volume/scrub/orphan_match.c volume/scrub/orphan_search.c volume/scrub/scrub.c volume/scrub/reclaim.c volume/plan/volume_room.c volume/plan/planner.c \
   volume/plan/planner_grow.c volume/plan/planner_in_place.c volume/plan/planner_move.c volume/plan/planner_strategy.c \
   volume/flow/resize_extents.c volume/flow/resize_here.c volume/plan/volume_plan.c \
   volume/plan/capacity.c volume/mount/local_fs.c volume/mount/local_union.c volume/op/split.c volume/flow/status.c \

@@ -482,9 +482,22 @@ struct orphan {
 	char node[RECORD_NAME_SIZE];
 	char volume[RECORD_NAME_SIZE];   /* "": unknown */
 	char snapshot[RECORD_NAME_SIZE]; /* of that volume; "": of none */
-	char name[RECORD_NAME_SIZE];     /* extent or attachment */
-	uint64_t size;                   /* bytes */
-	char message[RECORD_TEXT_SIZE];  /* what to do about it */
+	char uid[UUID_TEXT_SIZE]; /* of its snapshot, else volume; "": unknown
+				   */
+	char name[RECORD_NAME_SIZE];    /* extent or attachment */
+	char extent_id[UUID_TEXT_SIZE]; /* "" of an attachment */
+	uint64_t size;                  /* bytes */
+	/*
+	 * Seconds since 1970: of the first scrub that saw this extent as an
+	 * orphan; 0: none did (volume/scrub/scrub.h).
+	 */
+	int64_t since_s;
+	/*
+	 * A record says by the extent's id that it was its own and is nobody's
+	 * for good. No other extent is ever freed but by its name.
+	 */
+	bool given_up;
+	char message[RECORD_TEXT_SIZE]; /* what to do about it */
 };
 
 /*

@@ -99,6 +99,7 @@ int volume_unpublish_run(struct cli *cli, struct error *err);
 int volume_delete_run(struct cli *cli, struct error *err);
 int volume_recover_run(struct cli *cli, struct error *err);
 int volume_orphans_run(struct cli *cli, struct error *err);
+int volume_scrub_run(struct cli *cli, struct error *err);
 
 int volume_clone_run(struct cli *cli, struct error *err);
 int volume_limit_run(struct cli *cli, struct error *err);

@@ -15,18 +15,6 @@
 
 #define LOOK_MS 200 /* how often to ask how far a copy is */
 
-/* "2026-01-31 10:00:00" in UTC; "-": never. @buf: 32 bytes. */
-static const char *time_text(int64_t seconds, char *buf)
-{
-	time_t time = (time_t)seconds;
-	struct tm tm;
-
-	if (!seconds || !gmtime_r(&time, &tm) ||
-	    strftime(buf, 32, "%Y-%m-%d %H:%M:%S", &tm) == 0)
-		return "-";
-	return buf;
-}
-
 /* What a person waits for: the share that is copied. */
 static const char *phase_text(const struct snapshot_record *record, char *buf,
 			      size_t size)
@@ -153,7 +141,7 @@ static void snapshot_row(struct table *table,
 	table_cell(table, "%s", size_format(text, record->spec.capacity));
 	table_cell(table, "%zu", record->n_splits);
 	table_cell(table, "%s", phase_text(record, buf, sizeof(buf)));
-	table_cell(table, "%s", time_text(record->cut_s, buf));
+	table_cell(table, "%s", cli_time(buf, record->cut_s));
 	table_cell(table, "%s", record->group[0] ? record->group : "-");
 }
 
@@ -214,7 +202,7 @@ static void snapshot_status_print(const struct snapshot_status *status)
 	(void)printf("snapshot  %s of volume %s, %s, %s\n", record->name,
 		     record->volume, size_format(size, record->spec.capacity),
 		     phase_text(record, buf, sizeof(buf)));
-	(void)printf("cut       %s UTC\n", time_text(record->cut_s, buf));
+	(void)printf("cut       %s UTC\n", cli_time(buf, record->cut_s));
 	(void)printf("holds     %s%s%s\n", record->spec.layout,
 		     record->spec.fs_type[0] ? ", " : "", record->spec.fs_type);
 	if (record->group[0])
@@ -341,7 +329,7 @@ int group_list_run(struct cli *cli, struct error *err)
 		table_cell(list.table, "%zu", records[i]->n_members);
 		table_cell(list.table, "%s",
 			   snapshot_phase_name(records[i]->phase));
-		table_cell(list.table, "%s", time_text(records[i]->cut_s, buf));
+		table_cell(list.table, "%s", cli_time(buf, records[i]->cut_s));
 	}
 	r = cli_list_end(cli, &list, r);
 	if (problem[0])
@@ -366,7 +354,7 @@ int group_show_run(struct cli *cli, struct error *err)
 	if (!cli_answer(cli, json_group(record))) {
 		(void)printf("group     %s, %s\ncut       %s UTC\n\n",
 			     record->name, snapshot_phase_name(record->phase),
-			     time_text(record->cut_s, buf));
+			     cli_time(buf, record->cut_s));
 		members_print(record);
 	}
 	group_record_free(record);

@@ -173,6 +173,23 @@ static void pool_problems_print(const struct node_state *node, FILE *out)
 	}
 }
 
+/* What the last scrub found, as long as it is not mended. */
+static void scrub_print(const struct node_state *node, FILE *out)
+{
+	const struct node_scrub *scrub = node->record.scrub;
+	char size[SIZE_TEXT_MAX], at[CLI_TIME_SIZE];
+
+	if (!scrub || scrub->orphans + scrub->missing == 0)
+		return;
+	(void)fprintf(out,
+		      "node %s: scrub of %s UTC: orphans: %llu (%s), missing "
+		      "extents: %llu; `trib volume orphans` names them\n",
+		      node->record.name, cli_time(at, scrub->at_s),
+		      (unsigned long long)scrub->orphans,
+		      size_format(size, scrub->orphan_bytes),
+		      (unsigned long long)scrub->missing);
+}
+
 static void problems_print(const struct overview *all, FILE *out)
 {
 	for (size_t i = 0; i < all->n_nodes; i++) {
@@ -185,6 +202,7 @@ static void problems_print(const struct overview *all, FILE *out)
 			(void)fprintf(out, "node %s: %s\n", node->record.name,
 				      node->warning);
 		pool_problems_print(node, out);
+		scrub_print(node, out);
 	}
 	for (size_t i = 0; i < all->n_records; i++) {
 		const struct volume_status *status = all->volumes[i];

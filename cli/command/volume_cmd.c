@@ -433,39 +433,3 @@ int volume_recover_run(struct cli *cli, struct error *err)
 	volume_record_free(record);
 	return 0;
 }
-
-int volume_orphans_run(struct cli *cli, struct error *err)
-{
-	auto_free struct orphan *orphans = NULL;
-	size_t n = 0, unreachable = 0;
-	struct json_object *all;
-	struct table *table;
-	int r = volume_orphans(cli->volumes, &orphans, &n, &unreachable, err);
-
-	if (r < 0)
-		return r;
-	all = json_object_new_array();
-	for (size_t i = 0; i < n; i++)
-		json_object_array_add(all, json_orphan(&orphans[i]));
-	if (!cli_answer(cli, all) && n > 0) {
-		char text[SIZE_TEXT_MAX];
-
-		table = table_new("NODE", "NAME", "VOLUME", "SIZE>",
-				  "WHAT TO DO", NULL);
-		for (size_t i = 0; i < n; i++) {
-			table_cell(table, "%s", orphans[i].node);
-			table_cell(table, "%s", orphans[i].name);
-			table_cell(table, "%s", orphans[i].volume);
-			table_cell(table, "%s",
-				   size_format(text, orphans[i].size));
-			table_cell(table, "%s", orphans[i].message);
-		}
-		table_print(table, stdout);
-	}
-	if (n == 0)
-		cli_say(cli, "no orphans");
-	if (unreachable > 0)
-		(void)fprintf(stderr, "trib: %zu node%s did not answer\n",
-			      unreachable, unreachable == 1 ? "" : "s");
-	return 0;
-}

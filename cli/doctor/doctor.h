@@ -46,6 +46,10 @@ void doctor_look_at_host(struct doctor *doctor);
 /* Look at one node, as it answered or did not. */
 void doctor_look_at_node(struct doctor *doctor, const struct node_state *node);
 
+/* Look at what the last scrub found on @n nodes, and how long ago. */
+void doctor_look_at_scrub(struct doctor *doctor, const struct node_state *nodes,
+			  size_t n);
+
 /*
  * Look at the nodes and volumes of the store: answers, versions, clocks,
  * certificates, room, conditions. An unreadable store is a finding.

@@ -6,12 +6,15 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/size.h"
 #include "cli/doctor/doctor.h"
 
 /* Certificates and logs tolerate some; a minute is no drift but a fault. */
 #define CLOCK_NOTICE_MS 2000
 #define CLOCK_FAULT_MS  60000
+
+#define SCRUB_OLD_S 691200 /* eight days: its timers are shorter */
 
 #define ROOM_LOW 16 /* the part of a pool that is left, at least */
 
@@ -171,6 +174,53 @@ static void store_fault(struct doctor *doctor, const char *text)
 			      "or deleted");
 }
 
+/* Say when records and extents were compared last, on the node longest ago. */
+void doctor_look_at_scrub(struct doctor *doctor, const struct node_state *nodes,
+			  size_t n)
+{
+	struct doctor_finding *f;
+	int64_t at_s = INT64_MAX;
+	uint64_t found = 0;
+	bool any = false;
+
+	for (size_t i = 0; i < n; i++) {
+		const struct node_scrub *scrub = nodes[i].record.scrub;
+
+		if (!nodes[i].record.control_address[0] || nodes[i].lost)
+			continue;
+		any = true;
+		if (!scrub || scrub->at_s < at_s)
+			at_s = scrub ? scrub->at_s : 0;
+		found += scrub ? scrub->orphans + scrub->missing : 0;
+	}
+	if (!any)
+		return;
+	f = doctor_add(doctor, DOCTOR_OK, "scrub");
+	if (at_s < clock_wall_s() - SCRUB_OLD_S) {
+		f->verdict = DOCTOR_NOTICE;
+		(void)snprintf(f->found, sizeof(f->found),
+			       "records and extents of a node were not "
+			       "compared for %d days",
+			       SCRUB_OLD_S / 86400);
+		(void)strcpy(f->cost, "space that nobody uses any more, and "
+				      "data that is gone, are not noticed");
+		(void)strcpy(f->mend, "systemctl enable --now "
+				      "tributary-scrub.timer; trib volume "
+				      "scrub");
+	} else if (found > 0) {
+		f->verdict = DOCTOR_NOTICE;
+		(void)snprintf(f->found, sizeof(f->found),
+			       "extents without a record, or records without "
+			       "an extent: %" PRIu64,
+			       found);
+		(void)strcpy(f->cost, "orphans take space; what is missing is "
+				      "lost data");
+		(void)strcpy(f->mend, "trib volume orphans");
+	} else {
+		(void)strcpy(f->found, "records and extents match");
+	}
+}
+
 void doctor_look_at_cluster(struct doctor *doctor, struct cli *cli)
 {
 	struct node_state *nodes = NULL;
@@ -194,6 +244,7 @@ void doctor_look_at_cluster(struct doctor *doctor, struct cli *cli)
 		store_fault(doctor, problem);
 	for (size_t i = 0; i < n_nodes; i++)
 		doctor_look_at_node(doctor, &nodes[i]);
+	doctor_look_at_scrub(doctor, nodes, n_nodes);
 	for (size_t i = 0; i < n_records; i++)
 		look_at_volume(doctor, cli, records[i]->name);
 	volume_records_free(records, n_records);

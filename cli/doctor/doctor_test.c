@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "cli/doctor/doctor.h"
 
 static struct node_state sound_node(void)
@@ -70,6 +71,46 @@ static void a_silent_node_is_a_fault_with_its_reason(void **state)
 	(void)strcpy(node.problem, "connection refused");
 	assert_int_equal(verdict_on(&node, "node a", said), DOCTOR_FAULT);
 	assert_string_equal(said, "connection refused");
+}
+
+static enum doctor_verdict verdict_on_scrub(const struct node_state *nodes,
+					    size_t n, char *said)
+{
+	struct doctor doctor = {0};
+	enum doctor_verdict verdict;
+
+	doctor_look_at_scrub(&doctor, nodes, n);
+	assert_int_equal(doctor.n, 1);
+	verdict = doctor.findings[0].verdict;
+	(void)strcpy(said, doctor.findings[0].found);
+	free(doctor.findings);
+	return verdict;
+}
+
+static void a_scrub_is_noticed_that_is_old_or_found_something(void **state)
+{
+	const int64_t now_s = clock_wall_s();
+	struct node_scrub scrubs[] = {{.at_s = now_s}, {.at_s = now_s - 60}};
+	struct node_state nodes[] = {sound_node(), sound_node(), sound_node()};
+	char said[DOCTOR_TEXT_SIZE];
+
+	(void)state;
+	nodes[0].record.scrub = &scrubs[0];
+	nodes[1].record.scrub = &scrubs[1];
+	nodes[2].record.control_address[0] = '\0'; /* it has no extents */
+	assert_int_equal(verdict_on_scrub(nodes, 3, said), DOCTOR_OK);
+	scrubs[0].orphans = 2;
+	scrubs[1].missing = 1;
+	assert_int_equal(verdict_on_scrub(nodes, 3, said), DOCTOR_NOTICE);
+	assert_non_null(strstr(said, "records without an extent: 3"));
+	scrubs[1].at_s -= 9 * 86400;
+	assert_int_equal(verdict_on_scrub(nodes, 3, said), DOCTOR_NOTICE);
+	assert_non_null(strstr(said, "not compared"));
+	nodes[1].lost = true;
+	scrubs[0].orphans = 0;
+	assert_int_equal(verdict_on_scrub(nodes, 3, said), DOCTOR_OK);
+	nodes[0].record.scrub = NULL;
+	assert_int_equal(verdict_on_scrub(nodes, 3, said), DOCTOR_NOTICE);
 }
 
 static void another_version_is_noticed(void **state)
@@ -158,6 +199,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_sound_node_is_ok),
 		cmocka_unit_test(a_silent_node_is_a_fault_with_its_reason),
+		cmocka_unit_test(
+			a_scrub_is_noticed_that_is_old_or_found_something),
 		cmocka_unit_test(another_version_is_noticed),
 		cmocka_unit_test(
 			clocks_apart_are_noticed_and_an_hour_is_a_fault),

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -127,4 +128,15 @@ char *cli_absolute(const char *path, struct error *err)
 	if (!joined)
 		(void)error_set(err, ENOMEM, "out of memory");
 	return joined;
+}
+
+const char *cli_time(char *buf, int64_t seconds)
+{
+	time_t time = (time_t)seconds;
+	struct tm tm;
+
+	if (!seconds || !gmtime_r(&time, &tm) ||
+	    strftime(buf, CLI_TIME_SIZE, "%Y-%m-%d %H:%M:%S", &tm) == 0)
+		return "-";
+	return buf;
 }

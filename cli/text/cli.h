@@ -102,6 +102,11 @@ struct cli_options {
 	bool cancel;
 
 	bool forget_lost;
+
+	/* orphans */
+	bool reclaim;
+	uint64_t reclaim_grace; /* seconds */
+	uint64_t every;         /* seconds */
 };
 
 struct cli {
@@ -151,6 +156,14 @@ int cli_usage(struct cli *cli, struct error *err, const char *text);
 /* What a command says when it is done, to people only. */
 void cli_say(const struct cli *cli, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
+
+#define CLI_TIME_SIZE 32 /* bytes with NUL */
+
+/*
+ * "2026-01-31 10:00:00" in UTC, of seconds since 1970; "-" for 0: never. @buf:
+ * CLI_TIME_SIZE bytes.
+ */
+const char *cli_time(char *buf, int64_t seconds);
 
 /* @path from the root of the file system; returned owned, or NULL. */
 char *cli_absolute(const char *path, struct error *err);

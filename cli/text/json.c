@@ -76,6 +76,17 @@ struct json_object *json_pool(const struct node_pool *pool)
 	return object;
 }
 
+static struct json_object *json_scrub(const struct node_scrub *scrub)
+{
+	struct json_object *object = json_object_new_object();
+
+	json_put_number(object, "atSeconds", (uint64_t)scrub->at_s);
+	json_put_number(object, "orphans", scrub->orphans);
+	json_put_number(object, "orphanBytes", scrub->orphan_bytes);
+	json_put_number(object, "missing", scrub->missing);
+	return object;
+}
+
 struct json_object *json_node(const struct node_state *node)
 {
 	struct json_object *object = json_object_new_object();
@@ -94,6 +105,9 @@ struct json_object *json_node(const struct node_state *node)
 	if (node->record.report)
 		json_put_text(object, "ready",
 			      node_ready_name(node->record.report->ready));
+	if (node->record.scrub)
+		json_object_object_add(object, "scrub",
+				       json_scrub(node->record.scrub));
 	json_put_text(object, "problem", node->problem);
 	json_put_text(object, "warning", node->warning);
 	json_put_text(object, "version", node->version);
@@ -242,6 +256,11 @@ struct json_object *json_orphan(const struct orphan *orphan)
 		json_put_text(object, "snapshot", orphan->snapshot);
 	json_put_text(object, "name", orphan->name);
 	json_put_number(object, "size", orphan->size);
+	json_put_text(object, "extentID", orphan->extent_id);
+	if (orphan->since_s)
+		json_put_number(object, "sinceSeconds",
+				(uint64_t)orphan->since_s);
+	json_put_flag(object, "givenUp", orphan->given_up);
 	json_put_text(object, "message", orphan->message);
 	return object;
 }

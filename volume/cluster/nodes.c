@@ -51,6 +51,7 @@ static int node_replace(struct volume_context *ctx, struct node_record *node,
 	r = node_record_encode(node, &json, err);
 	node->report = NULL;
 	node->cordoned_pools = (struct name_list){0};
+	node->scrub = NULL;
 	node_record_done(&old);
 	if (r < 0)
 		return r;
@@ -88,6 +89,7 @@ int volume_node_add(struct volume_context *ctx, const struct node_record *node,
 	if (r < 0)
 		return r;
 	copy.report = NULL; /* what is known of it stays */
+	copy.scrub = NULL;
 	for (int i = 0; i < SWAP_TRIES; i++) {
 		r = node_create(ctx, &copy, err);
 		if (r == -EEXIST)

@@ -132,6 +132,8 @@ static int switch_one(struct operation *op, struct volume_split *split,
 	struct forget *forget = container_of(op, struct forget, op);
 
 	(void)err;
+	volume_record_give_up(op->record, split->node, split->extent,
+			      split->extent_id);
 	*split = move_other_place(split);
 	split->lost = false;
 	split->state = SPLIT_CREATED;

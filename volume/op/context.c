@@ -202,6 +202,7 @@ static int client_add(struct volume_context *ctx,
 	entry->node.labels = (struct labels){0}; /* not needed here */
 	entry->node.cordoned_pools = (struct name_list){0};
 	entry->node.report = NULL;
+	entry->node.scrub = NULL;
 	entry->next = ctx->clients;
 	ctx->clients = entry;
 	*ret = entry->client;

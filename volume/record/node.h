@@ -16,6 +16,7 @@
 #include "base/uuid_name.h"
 #include "volume/record/label.h"
 #include "volume/record/node_report.h"
+#include "volume/record/node_scrub.h"
 #include "volume/record/volume_record.h"
 
 #define NODE_ADDRESS_SIZE     256 /* bytes with NUL */
@@ -59,12 +60,14 @@ struct node_record {
 	bool cordoned;
 	struct name_list cordoned_pools; /* owned; NODE_REPORT_POOLS_MAX */
 	struct node_report *report;      /* owned; NULL: it has no keeper */
+	struct node_scrub *scrub;        /* owned; NULL: there was none */
 };
 
 void node_record_done(struct node_record *node);
 /*
  * Take from @old, the node's record so far, what a new registration leaves as
- * it was: identity, version, limit and cordons. Lists are borrowed from @old.
+ * it was: identity, version, limit, cordons and scrub. Lists and the scrub are
+ * borrowed from @old.
  */
 void node_record_inherit(struct node_record *node,
 			 const struct node_record *old);

@@ -16,6 +16,8 @@ void node_record_done(struct node_record *node)
 	name_list_done(&node->cordoned_pools);
 	node_report_free(node->report);
 	node->report = NULL;
+	node_scrub_free(node->scrub);
+	node->scrub = NULL;
 }
 
 void node_record_inherit(struct node_record *node,
@@ -28,6 +30,7 @@ void node_record_inherit(struct node_record *node,
 	node->max_volumes = old->max_volumes;
 	node->cordoned = old->cordoned;
 	node->cordoned_pools = old->cordoned_pools;
+	node->scrub = old->scrub;
 }
 
 bool node_record_cordons(const struct node_record *node, const char *pool)
@@ -135,6 +138,16 @@ static struct json_object *encode_tls(const struct node_record *node)
 	return object;
 }
 
+static struct json_object *node_encode_status(const struct node_record *node)
+{
+	struct json_object *status = node_report_to_json(node->report)
+					     ?: json_object_new_object();
+
+	if (node->scrub)
+		json_add(status, "scrub", node_scrub_to_json(node->scrub));
+	return status;
+}
+
 int node_record_encode(const struct node_record *node, char **ret_json,
 		       struct error *err)
 {
@@ -169,8 +182,8 @@ int node_record_encode(const struct node_record *node, char **ret_json,
 		json_add(spec, "cordonedPools",
 			 record_json_names(&node->cordoned_pools));
 	json_add(object, "spec", spec);
-	if (node->report)
-		json_add(object, "status", node_report_to_json(node->report));
+	if (node->report || node->scrub)
+		json_add(object, "status", node_encode_status(node));
 	return json_finish(object, NODE_TEXT_MAX, ret_json, err);
 }
 
@@ -201,6 +214,8 @@ static void scan_node(struct json_scan *scan, struct json_object *object,
 	struct json_object *meta = json_scan_object(scan, object, "metadata",
 						    true);
 	struct json_object *spec = json_scan_object(scan, object, "spec", true);
+	struct json_object *status = json_scan_object(scan, object, "status",
+						      false);
 	struct json_object *tls;
 
 	json_scan_at(scan, "metadata");
@@ -233,8 +248,8 @@ static void scan_node(struct json_scan *scan, struct json_object *object,
 		       sizeof(node->tls_key_file), false);
 	json_scan_text(scan, tls, "serverName", node->tls_server_name,
 		       sizeof(node->tls_server_name), false);
-	node_report_scan(scan, json_scan_object(scan, object, "status", false),
-			 &node->report);
+	node_report_scan(scan, status, &node->report);
+	node_scrub_scan(scan, status, &node->scrub);
 }
 
 int node_record_decode(const char *json, size_t length, struct node_record *ret,

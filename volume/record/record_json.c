@@ -308,3 +308,39 @@ void record_scan_conditions(struct json_scan *scan, struct json_object *status,
 		scan_condition(scan, json_object_array_get_idx(array, i), i,
 			       &(*ret)[i]);
 }
+
+struct json_object *record_json_given_up(const struct volume_record *record)
+{
+	struct json_object *array = json_object_new_array();
+
+	for (size_t i = 0; i < record->n_given_up; i++) {
+		const struct volume_given_up *g = &record->given_up[i];
+		struct json_object *object = json_object_new_object();
+
+		json_add_text(object, "node", g->node);
+		json_add_text(object, "extent", g->extent);
+		json_add_text(object, "extentID", g->extent_id);
+		(void)json_object_array_add(array, object);
+	}
+	return array;
+}
+
+void record_scan_given_up(struct json_scan *scan, struct json_object *status,
+			  struct volume_record *record)
+{
+	struct json_object *array = json_scan_array(scan, status, "givenUp",
+						    VOLUME_GIVEN_UP_MAX, false);
+
+	record->given_up = record_scan_room(
+		scan, array, sizeof(*record->given_up), &record->n_given_up);
+	for (size_t i = 0; i < record->n_given_up; i++) {
+		struct json_object *one = json_object_array_get_idx(array, i);
+		struct volume_given_up *g = &record->given_up[i];
+
+		json_scan_at(scan, "status.givenUp[%zu]", i);
+		record_scan_name(scan, one, "node", g->node);
+		record_scan_name(scan, one, "extent", g->extent);
+		record_scan_uuid(scan, one, "extentID", g->extent_id, true);
+	}
+	json_scan_at(scan, "status");
+}

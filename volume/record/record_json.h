@@ -36,6 +36,7 @@ struct json_object *record_json_metadata(const char *name, const char *uid,
 					 const struct labels *labels);
 struct json_object *record_json_spec(const struct volume_spec *spec);
 struct json_object *record_json_names(const struct name_list *list);
+struct json_object *record_json_given_up(const struct volume_record *record);
 struct json_object *record_json_conditions(
 	const struct volume_condition *conditions, size_t n);
 
@@ -44,6 +45,9 @@ void record_scan_metadata(struct json_scan *scan, struct json_object *in,
 			  const struct record_metadata *ret);
 void record_scan_spec(struct json_scan *scan, struct json_object *object,
 		      struct volume_spec *spec);
+/* Member "givenUp" of @status. */
+void record_scan_given_up(struct json_scan *scan, struct json_object *status,
+			  struct volume_record *record);
 /* Member "conditions" of @status. */
 void record_scan_conditions(struct json_scan *scan, struct json_object *status,
 			    struct volume_condition **ret, size_t *ret_count);

@@ -59,6 +59,15 @@ size_t snapshot_record_lost(const struct snapshot_record *record)
 	return n;
 }
 
+bool snapshot_record_gave_up(const struct snapshot_record *record,
+			     const char *id)
+{
+	for (size_t i = 0; i < record->n_splits; i++)
+		if (strcmp(record->splits[i].extent_id, id) == 0)
+			return record->splits[i].lost;
+	return false;
+}
+
 size_t snapshot_record_lose(struct snapshot_record *record, const char *node)
 {
 	size_t n = 0;

@@ -107,6 +107,9 @@ size_t snapshot_record_lost(const struct snapshot_record *record);
  * are lost since.
  */
 size_t snapshot_record_lose(struct snapshot_record *record, const char *node);
+/* Tell whether the extent with this id was the snapshot's and is lost. */
+bool snapshot_record_gave_up(const struct snapshot_record *record,
+			     const char *id);
 
 /* As volume_record_condition(). */
 int snapshot_record_condition(struct snapshot_record *record, const char *type,

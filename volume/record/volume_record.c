@@ -21,6 +21,7 @@ void volume_record_free(struct volume_record *record)
 	labels_done(&record->labels);
 	volume_spec_done(&record->spec);
 	free(record->splits);
+	free(record->given_up);
 	free(record->attachments);
 	free(record->conditions);
 	free(record);
@@ -95,6 +96,50 @@ static void split_lose(struct volume_split *split)
 		split->move = (struct split_move){0};
 }
 
+void volume_record_give_up(struct volume_record *record, const char *node,
+			   const char *extent, const char *id)
+{
+	struct volume_given_up *list;
+
+	if (!id[0])
+		return;
+	if (record->n_given_up == VOLUME_GIVEN_UP_MAX) {
+		record->n_given_up--;
+		memmove(record->given_up, record->given_up + 1,
+			record->n_given_up * sizeof(*record->given_up));
+	}
+	list = reallocarray(record->given_up, record->n_given_up + 1,
+			    sizeof(*list));
+	if (!list)
+		return;
+	record->given_up = list;
+	list += record->n_given_up++;
+	*list = (struct volume_given_up){0};
+	(void)snprintf(list->node, sizeof(list->node), "%s", node);
+	(void)snprintf(list->extent, sizeof(list->extent), "%s", extent);
+	(void)snprintf(list->extent_id, sizeof(list->extent_id), "%s", id);
+}
+
+bool volume_record_gave_up(const struct volume_record *record, const char *id)
+{
+	bool yes = false;
+
+	for (size_t i = 0; i < record->n_splits; i++) {
+		const struct volume_split *split = &record->splits[i];
+
+		if (strcmp(split->move.extent_id, id) == 0)
+			return false;
+		if (strcmp(split->extent_id, id) != 0)
+			continue;
+		if (!split->lost)
+			return false;
+		yes = true;
+	}
+	for (size_t i = 0; i < record->n_given_up; i++)
+		yes |= strcmp(record->given_up[i].extent_id, id) == 0;
+	return yes;
+}
+
 size_t volume_record_lose(struct volume_record *record, const char *node)
 {
 	size_t n = 0;
@@ -112,8 +157,12 @@ size_t volume_record_lose(struct volume_record *record, const char *node)
 		if (record->phase == VOLUME_MOVING && (there || lost) &&
 		    split->move.node[0] && !split->move.left)
 			record->phase = VOLUME_READY;
-		if (there)
+		if (there) {
+			volume_record_give_up(record, split->move.node,
+					      split->move.extent,
+					      split->move.extent_id);
 			split->move = (struct split_move){0};
+		}
 		if (lost)
 			split_lose(split);
 		n += there || lost;

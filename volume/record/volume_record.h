@@ -42,6 +42,7 @@
 #define VOLUME_CONDITIONS_MAX  16
 #define VOLUME_NODES_MAX       1024 /* in each placement list */
 #define VOLUME_GRANTS_MAX      16
+#define VOLUME_GIVEN_UP_MAX    64
 #define VOLUME_GRANT_SIZE      128 /* bytes with NUL; proto/blockd.proto */
 
 /* A condition: False while a file system of it needs a person. */
@@ -144,6 +145,13 @@ enum attachment_state {
 	ATTACHMENT_ATTACHED,
 	ATTACHMENT_DETACHING, /* some of it may be gone */
 	ATTACHMENT_PUBLISHED, /* may be attached there; nothing is there */
+};
+
+/* An extent that was a split's, and is nobody's for good. */
+struct volume_given_up {
+	char node[RECORD_NAME_SIZE]; /* where it was */
+	char extent[RECORD_NAME_SIZE];
+	char extent_id[UUID_TEXT_SIZE];
 };
 
 #define VOLUME_DEVICE_SIZE 64 /* bytes with NUL */
@@ -311,6 +319,13 @@ struct volume_record {
 	 */
 	struct volume_split *splits;
 	size_t n_splits;
+	/*
+	 * Owned; extents on nodes that were removed as lost, whose splits have
+	 * another place: the newest last. An extent that is here once is never
+	 * a split's again, so an old copy of the record says the truth, too.
+	 */
+	struct volume_given_up *given_up;
+	size_t n_given_up;
 	struct volume_attachment *attachments; /* owned */
 	size_t n_attachments;
 	/*
@@ -360,6 +375,18 @@ bool volume_record_fs_behind(const struct volume_record *record);
  * move; 0: the record is as it was. An unfinished volume is left as it is.
  */
 size_t volume_record_lose(struct volume_record *record, const char *node);
+/*
+ * Note that an extent is nobody's for good; with id "" there is none. The
+ * oldest note is forgotten where there is no room, and the new one without
+ * memory: such an extent is only named as an orphan.
+ */
+void volume_record_give_up(struct volume_record *record, const char *node,
+			   const char *extent, const char *id);
+/*
+ * Tell whether the record gave up the extent with this id: it is noted so, or a
+ * lost split's. Of an extent that a split or a move has this is false.
+ */
+bool volume_record_gave_up(const struct volume_record *record, const char *id);
 /*
  * Record that the extent of @split (one of @record's) has @size bytes, at least
  * those recorded, and the capacity. -ERANGE: no size of an extent, or more than

@@ -170,6 +170,8 @@ int volume_record_encode(const struct volume_record *record, char **ret_json,
 	json_add_text(status, "reverted", record->reverted);
 	json_add_text(status, "revertedUID", record->reverted_uid);
 	json_add(status, "splits", encode_splits(record));
+	if (record->n_given_up > 0)
+		json_add(status, "givenUp", record_json_given_up(record));
 	json_add(status, "attachments", encode_attachments(record));
 	json_add(status, "conditions",
 		 record_json_conditions(record->conditions,
@@ -358,6 +360,7 @@ static void volume_scan_status(struct json_scan *scan,
 					 VOLUME_EPOCH_MAX, true);
 	scan_grants(scan, status, record);
 	scan_reverted(scan, status, record);
+	record_scan_given_up(scan, status, record);
 	splits = json_scan_array(scan, status, "splits", VOLUME_SPLITS_MAX,
 				 true);
 	attachments = json_scan_array(scan, status, "attachments",

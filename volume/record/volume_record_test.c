@@ -16,6 +16,7 @@
 #include "volume/record/volume_record.h"
 
 #define UUID_A "11111111-2222-4333-8444-555555555555"
+#define UUID_C "cccccccc-bbbb-4ccc-8ddd-eeeeeeeeeeee"
 #define UUID_B "aaaaaaaa-bbbb-4ccc-8ddd-eeeeeeeeeeee"
 
 static struct volume_record *sample(void)
@@ -98,6 +99,7 @@ static void a_record_survives_the_round_trip(void **state)
 
 	(void)state;
 	record->splits[0].lost = true;
+	volume_record_give_up(record, "n3", "data-0", UUID_C);
 	assert_int_equal(volume_record_encode(record, &json, NULL), 0);
 	assert_int_equal(volume_record_decode(json, strlen(json), &copy, NULL),
 			 0);
@@ -132,6 +134,10 @@ static void a_record_survives_the_round_trip(void **state)
 	assert_int_equal(copy->attachments[1].epoch, 0);
 	assert_string_equal(copy->attachments[1].mount_point, "");
 	assert_string_equal(copy->attachments[1].note, "reader \"2\"");
+	assert_int_equal(copy->n_given_up, 1);
+	assert_string_equal(copy->given_up[0].node, "n3");
+	assert_string_equal(copy->given_up[0].extent, "data-0");
+	assert_true(volume_record_gave_up(copy, UUID_C));
 	assert_true(copy->conditions[0].status);
 	assert_int_equal(copy->created_s, 1768000000);
 	volume_record_free(record);
@@ -675,6 +681,46 @@ static void a_record_cut_anywhere_is_refused(void **state)
 				 -EINVAL);
 }
 
+/* Which extents may be freed: exactly those that the record names so. */
+static void only_what_is_given_up_by_its_id_is_nobodys(void **state)
+{
+	struct volume_record *record = sample();
+	char id[UUID_TEXT_SIZE];
+
+	(void)state;
+	record->phase = VOLUME_READY;
+	assert_false(volume_record_gave_up(record, UUID_A));
+	assert_false(volume_record_gave_up(record, UUID_C));
+	/* A place that a split has left, on a node that is lost. */
+	strcpy(record->splits[1].move.extent_id, UUID_C);
+	assert_int_equal(volume_record_lose(record, "n7"), 1);
+	assert_true(volume_record_gave_up(record, UUID_C));
+	assert_string_equal(record->given_up[0].extent, "data-1");
+	/* A split itself; the other one is not. */
+	record->splits[1].lost = true;
+	assert_true(volume_record_gave_up(record, UUID_A));
+	assert_false(volume_record_gave_up(record, UUID_B));
+	record->splits[1].lost = false;
+	/* What a split has is not nobody's, whatever else the record says. */
+	volume_record_give_up(record, "n3", "data-1", UUID_A);
+	assert_false(volume_record_gave_up(record, UUID_A));
+	record->splits[0].lost = true;
+	strcpy(record->splits[0].move.extent_id, UUID_C);
+	assert_false(volume_record_gave_up(record, UUID_C));
+	record->splits[0].move.extent_id[0] = '\0';
+	/* The oldest make room; no id is none. */
+	volume_record_give_up(record, "n3", "data-1", "");
+	assert_int_equal(record->n_given_up, 2);
+	for (unsigned i = 0; i < VOLUME_GIVEN_UP_MAX; i++) {
+		(void)uuid_make(id);
+		volume_record_give_up(record, "n3", "data-1", id);
+	}
+	assert_int_equal(record->n_given_up, VOLUME_GIVEN_UP_MAX);
+	assert_true(volume_record_gave_up(record, id));
+	assert_false(volume_record_gave_up(record, UUID_C));
+	volume_record_free(record);
+}
+
 static void a_node_survives_the_round_trip(void **state)
 {
 	struct node_record node = {0}, copy = {0};
@@ -694,6 +740,14 @@ static void a_node_survives_the_round_trip(void **state)
 	assert_int_equal(name_list_add(&node.cordoned_pools, "p", NULL), 0);
 	assert_int_equal(name_list_add(&node.cordoned_pools, "q", NULL), 0);
 	name_list_remove(&node.cordoned_pools, "p");
+	node.scrub = calloc(1, sizeof(*node.scrub));
+	node.scrub->ages = calloc(1, sizeof(*node.scrub->ages));
+	*node.scrub->ages = (struct node_orphan_age){"x-0", UUID_A, 1768000000};
+	node.scrub->n_ages = 1;
+	node.scrub->at_s = 1768000060;
+	node.scrub->orphans = 2;
+	node.scrub->orphan_bytes = 7 * MIB;
+	node.scrub->missing = 3;
 	assert_int_equal(node_record_encode(&node, &json, NULL), 0);
 	assert_int_equal(node_record_decode(json, strlen(json), &copy, &err),
 			 0);
@@ -703,6 +757,15 @@ static void a_node_survives_the_round_trip(void **state)
 	assert_string_equal(labels_get(&copy.labels, "zone"), "east");
 	assert_false(node_record_cordons(&copy, "p"));
 	assert_true(node_record_cordons(&copy, "q"));
+	/* Without a keeper, too. */
+	assert_null(copy.report);
+	assert_int_equal(copy.scrub->at_s, 1768000060);
+	assert_int_equal(copy.scrub->orphans, 2);
+	assert_int_equal(copy.scrub->orphan_bytes, 7 * MIB);
+	assert_int_equal(copy.scrub->missing, 3);
+	assert_int_equal(node_scrub_since(copy.scrub, UUID_A), 1768000000);
+	assert_int_equal(node_scrub_since(copy.scrub, UUID_B), 0);
+	assert_int_equal(node_scrub_since(NULL, UUID_A), 0);
 	copy.cordoned = true;
 	assert_true(node_record_cordons(&copy, "p"));
 	node_record_done(&node);
@@ -804,6 +867,7 @@ int main(void)
 		cmocka_unit_test(another_kind_or_version_is_refused),
 		cmocka_unit_test(what_is_no_object_is_refused),
 		cmocka_unit_test(a_record_cut_anywhere_is_refused),
+		cmocka_unit_test(only_what_is_given_up_by_its_id_is_nobodys),
 		cmocka_unit_test(a_node_survives_the_round_trip),
 		cmocka_unit_test(a_node_with_a_bad_address_is_refused),
 		cmocka_unit_test(a_spec_out_of_bounds_is_refused),
