@@ -141,6 +141,19 @@ static void write_cluster(struct csi_metrics *metrics, FILE *out)
 	write_gauge(out, "trib_csi_nodes_silent",
 		    "Storage nodes that do not answer.",
 		    atomic_load(&metrics->nodes_silent));
+	if (!atomic_load(&metrics->scrub_s))
+		return; /* nothing is known yet, which is not 0 */
+	write_gauge(out, "trib_csi_orphan_extents", "Extents without a record.",
+		    atomic_load(&metrics->orphans));
+	write_gauge(out, "trib_csi_orphan_bytes",
+		    "Sizes of the extents without a record.",
+		    atomic_load(&metrics->orphan_bytes));
+	write_gauge(out, "trib_csi_missing_extents",
+		    "Extents that records look for in vain.",
+		    atomic_load(&metrics->missing));
+	write_gauge(out, "trib_csi_scrub_timestamp_seconds",
+		    "When records and extents were compared last.",
+		    atomic_load(&metrics->scrub_s));
 }
 
 void csi_metrics_write(struct csi_metrics *metrics, const char *mode, FILE *out)

@@ -38,6 +38,8 @@ struct csi_metrics {
 	/* Last seen by the leader; other processes do not report them. */
 	atomic_uint_fast64_t volumes, abnormal, capacity; /* capacity: bytes */
 	atomic_uint_fast64_t nodes, nodes_silent;
+	/* Of the last scrub (volume/scrub/scrub.h). scrub_s: since 1970. */
+	atomic_uint_fast64_t orphans, orphan_bytes, missing, scrub_s;
 };
 
 /* @method: its index in the names. */

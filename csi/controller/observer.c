@@ -2,6 +2,7 @@
 #include "csi/controller/observer.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <time.h>
@@ -13,6 +14,7 @@
 #include "volume/cluster/node_agent.h"
 #include "volume/flow/health_check.h"
 #include "volume/op/leader_election.h"
+#include "volume/scrub/scrub.h"
 #include "volume/store/store.h"
 
 #define ELECTION "csi-controller"
@@ -26,7 +28,7 @@ struct observer {
 	bool leading, asked, ending;
 	bool room_changed; /* since the room was published */
 	/* Errors of the last time, 0: none; of its own thread. */
-	int check_failed, room_failed;
+	int check_failed, room_failed, scrub_failed;
 };
 
 /* ---- looking ---- */
@@ -91,6 +93,34 @@ static void observer_publish(struct observer *o)
 			&err);
 }
 
+/* Return when the next one is due; milliseconds of clock_ms(). */
+static int64_t observer_scrub(struct observer *o)
+{
+	struct csi_metrics *m = &o->csi->metrics;
+	struct volume_scrubbed seen;
+	struct error err = {0};
+	/* Another leader may have done it a moment ago. */
+	int r = volume_scrub(o->csi->volumes, OBSERVER_SCRUB_S / 2, &seen,
+			     &err);
+
+	if (r == -EAGAIN) /* somebody does it now */
+		return clock_ms() + OBSERVER_PERIOD_S * 1000;
+	observer_report(&o->scrub_failed, "comparing records with extents", r,
+			&err);
+	if (r < 0)
+		return clock_ms() + OBSERVER_PERIOD_S * 1000;
+	if (seen.ran)
+		log_info("scrub: orphans=%" PRIu64 " bytes=%" PRIu64
+			 " missing=%" PRIu64 " silent nodes=%zu",
+			 seen.orphans, seen.orphan_bytes, seen.missing,
+			 seen.silent);
+	atomic_store(&m->orphans, seen.orphans);
+	atomic_store(&m->orphan_bytes, seen.orphan_bytes);
+	atomic_store(&m->missing, seen.missing);
+	atomic_store(&m->scrub_s, (uint64_t)seen.at_s);
+	return clock_ms() + OBSERVER_SCRUB_S * 1000;
+}
+
 /* ---- when ---- */
 
 /* Wait until @until_ms, or until asked, leading or ending changes. */
@@ -108,6 +138,7 @@ struct agenda {
 	int64_t look_ms;  /* the health of volumes */
 	int64_t pause_ms; /* that, if it is asked for */
 	int64_t room_ms;  /* the room, if it has changed */
+	int64_t scrub_ms; /* after a check */
 };
 
 /* With the lock. */
@@ -186,6 +217,8 @@ static void *observer_run(void *observer_)
 		observer_check(o);
 		a.pause_ms = clock_ms() + OBSERVER_PAUSE_S * 1000;
 		a.look_ms = clock_ms() + OBSERVER_PERIOD_S * 1000;
+		if (goes_on(o) && clock_ms() >= a.scrub_ms)
+			a.scrub_ms = observer_scrub(o);
 	}
 	return NULL;
 }

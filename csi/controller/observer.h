@@ -5,7 +5,8 @@
  * into the records, where every controller finds them.
  *
  * Checks run every OBSERVER_PERIOD_S. They also run when a call met a silent
- * node, then at most every OBSERVER_PAUSE_S.
+ * node, then at most every OBSERVER_PAUSE_S. After a check the leader runs a
+ * scrub (volume/scrub/scrub.h), if the last one is OBSERVER_SCRUB_S ago.
  *
  * The leader also publishes the room for claims (capacity_publish.h), every
  * STORE_BEAT_S, and within OBSERVER_ROOM_S of a call here that changed it.
@@ -18,6 +19,7 @@
 #define OBSERVER_PERIOD_S 60
 #define OBSERVER_PAUSE_S  5
 #define OBSERVER_ROOM_S   1
+#define OBSERVER_SCRUB_S  3600
 
 struct observer;
 
