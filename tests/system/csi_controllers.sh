@@ -4,7 +4,7 @@
 # one operation on a volume at a time. Health and metrics, as a monitor reads them.
 . "$(dirname "$0")/../lib.sh"
 . "$TOP/tests/csi_lib.sh"
-need curl
+need curl jq
 
 for i in 1 2 3; do
 	driver_signal $i TERM
@@ -137,6 +137,14 @@ test_shows_what_it_does() {
 		grep -q '^trib_csi_calls_total{method="Probe",code="OK"} [1-9]'
 	i=$(leaders)
 	same "$(metric "$i" trib_csi_nodes)" 3
+	eventually 60 scrubbed
+}
+# The leader has compared records and extents, and wrote that into the nodes' records.
+scrubbed() {
+	[ "$(metric "$(leaders)" trib_csi_scrub_timestamp_seconds)" -gt 1700000000 ] &&
+		[ "$(metric "$(leaders)" trib_csi_orphan_extents)" = 0 ] &&
+		[ "$(metric "$(leaders)" trib_csi_missing_extents)" = 0 ] &&
+		[ "$(on 1 trib status --json | jq -c '[.nodes[] | .scrub.missing]')" = "[0,0,0]" ]
 }
 
 test_a_call_is_one_line_with_its_volume() {
