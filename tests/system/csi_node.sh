@@ -309,6 +309,69 @@ test_a_rebooted_node_is_staged_again() {
 	nothing_left
 }
 
+# moves_to HOST ID: as the attach/detach controller and a kubelet bring it there
+moves_to() {
+	cpublish "$1" "$2"
+	node_stage "$1" moved "$2"
+	publish "$1" moved "$2" pod
+}
+
+# `kubectl drain`: the kubelet of host1 takes the pod's mounts down, and only then is
+# the volume detached. The attacher asks again what it has asked before.
+test_a_drained_node_gives_its_volume_to_the_next_one() {
+	local id
+	cap 1
+	volume moved
+	id=$(create 3 moved 300)
+	moves_to 1 "$id"
+	writer_start "$(target 1 pod)"
+	fails 1 FAILED_PRECONDITION cpublish 2 "$id"
+	fails 1 FAILED_PRECONDITION node_unstage 1 moved "$id"
+	writer_stop "$(target 1 pod)"
+	for _ in 1 2; do unpublish 1 "$id" pod; done
+	fails 1 FAILED_PRECONDITION cpublish 2 "$id"
+	for _ in 1 2; do node_unstage 1 moved "$id"; done
+	for _ in 1 2; do cunpublish 1 "$id"; done
+	for _ in 1 2; do moves_to 2 "$id"; done
+	(cd "$(target 2 pod)" && sha256sum --quiet -c w/*.sum)
+	unpublish 2 "$id" pod
+	node_unstage 2 moved "$id"
+	cunpublish 2 "$id"
+	delete 3 "$id"
+	nothing_left
+}
+
+# `kubectl delete node`, and a node that does not unmount within six minutes: the
+# attach/detach controller takes the volume from under the pod. The node's kubelet
+# cleans up what it finds, when the next node has the volume already.
+test_a_deleted_node_cleans_up_after_the_next_one_has_its_volume() {
+	local id t
+	cap 1
+	volume moved
+	# Without an extent on the node itself: docs/operations.md, "the consuming node is dead".
+	id=$(create 3 moved 300 parameters.nodes=host2,host3)
+	moves_to 1 "$id"
+	t=$(target 1 pod)
+	fill "$t"
+	for _ in 1 2; do cunpublish 1 "$id"; done
+	for _ in 1 2; do moves_to 2 "$id"; done
+	# Nothing that its pod still writes gets there.
+	! (set -e; echo late >"$t/late"; sync "$t/late") 2>/dev/null || fail "host1 writes"
+	check "$(target 2 pod)"
+	fails 1 FAILED_PRECONDITION node_stage 1 moved "$id"
+	for _ in 1 2; do unpublish 1 "$id" pod; done
+	for _ in 1 2; do node_unstage 1 moved "$id"; done
+	# An attacher that was slow takes nothing from the next node.
+	cunpublish 1 "$id"
+	check "$(target 2 pod)"
+	[ ! -e "$(target 2 pod)/late" ]
+	unpublish 2 "$id" pod
+	node_unstage 2 moved "$id"
+	cunpublish 2 "$id"
+	delete 3 "$id"
+	nothing_left
+}
+
 test_a_writer_outlives_plugin_and_servers() {
 	local id t n pid
 	cap 1
