@@ -9,11 +9,17 @@ static const struct option_row status_rows[] = {
 	    "go on: print it again at each change"),
 };
 
+static const struct option_row doctor_rows[] = {
+	ROW("host", 0, OPTION_FLAG, only_host, NULL,
+	    "look at this machine alone, not at the cluster"),
+};
+
 static const struct command first[] = {
 	{.words = "doctor",
 	 .arguments = "",
 	 .summary = "what is amiss on this machine and in the cluster, and "
 		    "how it is mended",
+	 ROWS(doctor_rows),
 	 .needs_volumes = true,
 	 .tells_of_store = true,
 	 .only_looks = true,

@@ -66,7 +66,8 @@ int doctor_run(struct cli *cli, struct error *err)
 	size_t faults = 0;
 
 	doctor_look_at_host(&doctor);
-	doctor_look_at_cluster(&doctor, cli);
+	if (!cli->options.only_host)
+		doctor_look_at_cluster(&doctor, cli);
 	for (size_t i = 0; i < doctor.n; i++)
 		faults += doctor.findings[i].verdict == DOCTOR_FAULT;
 	if (!cli_answer(cli, findings_json(&doctor)))

@@ -95,6 +95,7 @@ struct cli_options {
 	bool force, lost;
 	uint64_t grace; /* seconds */
 	bool watch;
+	bool only_host;
 	bool stop;
 
 	/* moves */

@@ -11,11 +11,13 @@ BUILT_IN_ROLES = re.compile(r"^system:")
 # (workload, container) that may be privileged, and those without a probe.
 PRIVILEGED = {
     ("tributary-node", "trib-csi"),
+    ("tributary-node", "host-checks"),  # looks for the devices of trib-csi
     ("tributary-launcher", "trib-launch"),
     ("tributary-launcher", "trib-launch-peer"),
     ("tributary-storage", "blockd"),
 }
 UNPROBED = {
+    ("tributary-uninstall", "volumes"),  # ends by itself
     ("tributary-launcher", "trib-launch"),  # killing it breaks mounts
     ("tributary-launcher", "trib-launch-peer"),
     ("tributary-storage", "register"),  # its heartbeat is watched
@@ -54,7 +56,7 @@ def containers(pod):
 
 
 def workloads(objects):
-    for thing in objects.of("Deployment", "DaemonSet", "StatefulSet"):
+    for thing in objects.of("Deployment", "DaemonSet", "StatefulSet", "Job"):
         yield thing, thing["spec"]["template"], thing["spec"]["template"]["spec"]
 
 
@@ -74,7 +76,8 @@ def check_selectors(objects, problems):
     for thing, template, _ in workloads(objects):
         own = template["metadata"].get("labels", {})
         labels[Set.key(thing)] = (thing["metadata"]["namespace"], own)
-        if not _matches(thing["spec"]["selector"].get("matchLabels"), own):
+        if thing["kind"] != "Job" and \
+           not _matches(thing["spec"]["selector"].get("matchLabels"), own):
             problems.append(f"{where(thing)}: its selector does not match its own pods")
     for thing in objects.of("PodDisruptionBudget", "NetworkPolicy"):
         spec = thing["spec"]

@@ -55,6 +55,7 @@ KINDS = {
     "Deployment": ("apps/v1", True),
     "DaemonSet": ("apps/v1", True),
     "StatefulSet": ("apps/v1", True),
+    "Job": ("batch/v1", True),
     "Role": ("rbac.authorization.k8s.io/v1", True),
     "RoleBinding": ("rbac.authorization.k8s.io/v1", True),
     "ClusterRole": ("rbac.authorization.k8s.io/v1", False),

@@ -262,6 +262,30 @@ test_a_record_deleted_behind_our_back_keeps_its_data() {
 	[ "$(left '"finalizers": \["union.io/extents"\]')" = 0 ]
 }
 
+# What the Job of `helm uninstall` runs, with the store of these tests.
+uninstall() {
+	local script
+	script=$(python3 -c 'import sys, yaml
+pod = yaml.safe_load(open(sys.argv[1]))["spec"]["template"]["spec"]
+print(pod["containers"][0]["args"][0])' "$TOP/deploy/kustomize/base/uninstall/job.yaml")
+	sh -c "${script/kube:/kube:tributary,kubeconfig=$api/config}"
+}
+
+test_no_uninstall_while_there_are_volumes() {
+	uninstall
+	trib volume create v --size 64MiB --quiet
+	fails 1 "Delete their claims first" uninstall
+	trib snapshot create s v --quiet
+	trib volume delete v --quiet
+	fails 1 "Delete their claims first" uninstall
+	trib snapshot delete s --quiet
+	# Not known is not none.
+	faults "GET volumesplits 99 status 403"
+	fails 1 "nothing is uninstalled" uninstall
+	faults
+	uninstall
+}
+
 # ---- the room for claims ----
 
 # ask PATH [CURL'S WORDS]: of storage.k8s.io

@@ -34,7 +34,7 @@ test_all_manifests_are_valid() {
 
 test_chart_and_kustomization_have_the_same_objects() {
 	need_helm
-	"$validate" --same "$out/base.yaml" "$out/helm.yaml" Namespace
+	"$validate" --same "$out/base.yaml" "$out/helm.yaml" Namespace Job
 	"$helm" lint --strict deploy/helm/tributary >"$TEST_DIR/lint" 2>&1 || {
 		cat "$TEST_DIR/lint"
 		fail "helm lint"
@@ -80,6 +80,13 @@ test_inline_volumes_and_snapshots_are_asked_for() {
 	grep -q -e '--ephemeral-limit=10Gi' "$out/ephemeral.yaml"
 	[ -x "$helm" ] || return 0
 	[ ! -s "$out/helm.yaml" ] || ! grep -q tributary-node-ephemeral "$out/helm.yaml"
+}
+
+# Before an uninstall, which tests/system/kube_store.sh runs.
+test_chart_asks_before_an_uninstall() {
+	need_helm
+	grep -A 12 '^kind: Job' "$out/helm.yaml" | grep -q 'helm.sh/hook: pre-delete'
+	same "$(grep -c '^kind: Job' "$out/base.yaml")" 0
 }
 
 test_chart_refuses_wrong_values() {
@@ -134,6 +141,12 @@ takes() {
 	case $1 in
 	blockd) "$@" --check-config >"$TEST_DIR/said" 2>&1 || fail "$*: $(cat "$TEST_DIR/said")" ;;
 	trib | trib-csi)
+		if [ "$2" = doctor ]; then # it looks at the machine alone
+			"$@" >"$TEST_DIR/said" 2>&1 || rc=$?
+			grep -q '^ok *kernel' "$TEST_DIR/said" || fail "$*: $(cat "$TEST_DIR/said")"
+			[ $rc -le 1 ]
+			return
+		fi
 		env -u KUBECONFIG -u KUBERNETES_SERVICE_HOST HOME=/nowhere timeout 60 \
 			"$@" >"$TEST_DIR/said" 2>&1 || rc=$?
 		if [ $rc = 0 ] || [ $rc = 2 ] || ! grep -qi 'kube' "$TEST_DIR/said"; then

@@ -79,6 +79,16 @@ test_doctor_says_what_is_amiss_and_what_mends_it() {
 	[ "$r" != 0 ]
 	doctor fault records | grep -q "volumes in use go on"
 	doctor ok "program mkfs.ext4" | grep -q installed
+
+	# This machine alone: also without a store.
+	on 1 trib doctor --host --store etcd:http://127.0.0.1:1 --json >"$TEST_DIR/doctor.json"
+	doctor ok "kernel" | grep -q Linux
+	same "$(doctor ok "" | grep -cE '^(node|pool|volume|records)')" 0
+	# With a fault that says what it costs, and how it is mended.
+	on 1 unshare --mount bash -c 'mkdir "$1" && mount --bind "$1" /dev &&
+		exec trib doctor --host --json' - "$TEST_DIR/no-devices" >"$TEST_DIR/doctor.json" || r=$?
+	[ "$r" = 1 ]
+	doctor fault "transport fuse" | grep -q "|modprobe fuse$"
 }
 
 test_exit_codes_tell_failures_apart() {
