@@ -416,6 +416,50 @@ test_a_writer_outlives_plugin_and_servers() {
 	nothing_left
 }
 
+program_of() { readlink "/proc/$(cat "$C/host$1/$2.pid")/exe"; } # HOST csi|blockd
+mounts_here() { findmnt -rno ID,TARGET | grep "$C/" | sort; }
+
+# An upgrade, as docs/kubernetes.md has it: all programs are other files, controllers
+# and plugins are replaced, then one blockd after the other, then the union's server.
+test_an_upgrade_costs_a_writer_nothing() {
+	local id t i n new=$TEST_DIR/new
+	cap 1
+	volume upgrade
+	id=$(create 1 upgrade 1500 parameters.fsType=xfs)
+	stage 1 upgrade "$id"
+	publish 1 upgrade "$id" a
+	t=$(target 1 a)
+	writer_start "$t"
+	mounts_here >"$TEST_DIR/before"
+	mkdir "$new"
+	cp "$BUILD"/bin/{blockd,trib*} "$new"
+	PATH=$new:$PATH
+	hash -r
+	for i in 1 2 3; do
+		driver_signal $i TERM
+		driver_start $i
+	done
+	for i in 1 2 3; do
+		blockd_signal $i TERM
+		blockd_start $i
+	done
+	for i in 1 2 3; do
+		same "$(program_of $i csi)" "$new/trib-csi"
+		same "$(program_of $i blockd)" "$new/blockd"
+	done
+	on 1 trib union upgrade "$(staging 1 upgrade)"
+	n=$(cat "$TEST_DIR/written")
+	eventually 60 eval "[ \$(cat $TEST_DIR/written) -gt $((n + 2)) ]"
+	eventually 60 healthy "$id" "$t"
+	mounts_here >"$TEST_DIR/after"
+	cmp "$TEST_DIR/before" "$TEST_DIR/after"
+	writer_stop "$t"
+	unpublish 1 "$id" a
+	unstage 1 upgrade "$id"
+	delete 1 "$id"
+	nothing_left
+}
+
 test_a_block_volume_is_a_device() {
 	local id t dev
 	CAP=(volume_capability.block= volume_capability.access_mode.mode=7)
