@@ -14,6 +14,11 @@ static const struct option_row doctor_rows[] = {
 	    "look at this machine alone, not at the cluster"),
 };
 
+static const struct option_row events_rows[] = {
+	ROW("watch", 'w', OPTION_FLAG, watch, NULL,
+	    "go on: print each change as it happens"),
+};
+
 static const struct command first[] = {
 	{.words = "doctor",
 	 .arguments = "",
@@ -24,6 +29,15 @@ static const struct command first[] = {
 	 .tells_of_store = true,
 	 .only_looks = true,
 	 .run = doctor_run},
+	{.words = "events",
+	 .arguments = "",
+	 .summary = "what has changed, and when, by the records",
+	 .text = "The last change of each condition of nodes, volumes and "
+		 "snapshots. No node is asked.",
+	 ROWS(events_rows),
+	 .needs_volumes = true,
+	 .only_looks = true,
+	 .run = events_run},
 	{.words = "status",
 	 .arguments = "",
 	 .summary = "nodes, pools, volumes and their problems",

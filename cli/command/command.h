@@ -137,6 +137,7 @@ int union_drain_run(struct cli *cli, struct error *err);
 
 int status_run(struct cli *cli, struct error *err);
 int doctor_run(struct cli *cli, struct error *err);
+int events_run(struct cli *cli, struct error *err);
 int complete_run(struct cli *cli, struct error *err);
 int help_run(struct cli *cli, struct error *err);
 

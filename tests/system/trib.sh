@@ -293,6 +293,35 @@ test_completion_offers_commands_options_and_names() {
 	fails 2 "" on 1 trib complete --config /nowhere -- x
 }
 
+test_events_tell_what_has_changed_and_go_on_with_it() {
+	local m=$TEST_DIR/c/host1/mnt/ev said=$TEST_DIR/events
+	mkdir -p "$m"
+	nsenter --net="/run/netns/${CLUSTER_NET}1" env TRIB_CONFIG="$TEST_DIR/c/host1/trib.conf" \
+		trib events --watch >"$said" 2>&1 &
+	local watcher=$!
+	at_exit kill $watcher
+	eventually 60 grep -q "  node host2  Known " "$said"
+	on 1 trib volume create ev --size 64MiB
+	at_exit on 1 trib volume delete ev
+	eventually 60 grep -q "  volume ev  Done  Created: " "$said"
+	on 2 trib mount ev "$m"
+	at_exit on 2 trib umount ev --force
+	eventually 60 grep -q "  volume ev  Attached  on node host2 at $m" "$said"
+	kill $watcher
+	wait $watcher
+	# Each once, and by the other host the same.
+	same "$(grep -c "  node host2  Known " "$said")" 1
+	same "$(grep -c "  volume ev  Done  " "$said")" 1
+	on 2 trib events --json | python3 -c '
+import json, sys
+all = json.load(sys.stdin)
+assert [e["atSeconds"] for e in all] == sorted(e["atSeconds"] for e in all), all
+assert {"Attached", "Done"} == {e["reason"] for e in all if e["object"] == "volume ev"}, all
+assert [e["good"] for e in all if e["object"] == "node host1"] == [True], all'
+	on 2 trib umount ev
+	on 1 trib volume delete ev
+}
+
 test_a_node_that_does_not_answer_is_shown_and_not_waited_for_long() {
 	local start=$SECONDS
 	blockd_signal 2 TERM

@@ -130,12 +130,14 @@ test_a_move_killed_at_every_step_is_finished_or_taken_back() {
 	nothing_left
 }
 
+jobs() { on 1 trib status --json | jq -r ".jobs[] | select(.of == \"volume $1\") | .doing + \" \" + .what"; }
 test_a_node_that_dies_amid_a_move_loses_nothing() {
 	volume km
 	make_two km
 	# At its last step but two it copies.
 	v 1 move name=km split=0 to=host3 kill=5 >/dev/null 2>&1 || true
 	grep -q phase=Moving <<<"$(status km)"
+	same "$(jobs km)" "moving split 0 from node host1 to pool main of node host3"
 	node_silent 3
 	fails 1 "not moved yet" v 1 move name=km
 	# The volume need not wait for that node.
@@ -144,9 +146,11 @@ test_a_node_that_dies_amid_a_move_loses_nothing() {
 	check "$(mnt 2 km)"
 	v 2 detach name=km
 	status km | grep -q 'reason=ExtentLeft'
+	same "$(jobs km)" "deleting extent km-0 of node host3, which split 0 has left"
 	node_back 3
 	v 1 move name=km split=0 to=host3 >/dev/null
 	same "$(at km 0)" host3
+	same "$(jobs km)" ""
 	same "$(extents km)" 2
 	has_files 2 km
 	v 1 move name=km split=0 to=host1 kill=5 >/dev/null 2>&1 || true

@@ -9,9 +9,11 @@
 #include "base/cleanup.h"
 #include "base/size.h"
 #include "cli/command/command.h"
+#include "cli/live/jobs.h"
 #include "cli/text/json.h"
 #include "cli/text/table.h"
 #include "volume/op/watch.h"
+#include "volume/snapshot/snapshot.h"
 
 #define CLEAR    "\033[H\033[2J" /* ECMA-48 CUP, ED: an empty screen */
 #define EVERY_MS 10000           /* what is in no record changes, too */
@@ -23,6 +25,7 @@ struct overview {
 	struct volume_record **records;
 	size_t n_records;
 	struct volume_status **volumes; /* n_records of them */
+	struct job_list jobs;
 	char problem[RECORD_TEXT_SIZE]; /* records that cannot be read */
 };
 
@@ -31,8 +34,31 @@ static void overview_free(struct overview *all)
 	for (size_t i = 0; all->volumes && i < all->n_records; i++)
 		volume_status_free(all->volumes[i]);
 	free(all->volumes);
+	free(all->jobs.jobs);
 	volume_records_free(all->records, all->n_records);
 	node_states_free(all->nodes, all->n_nodes);
+}
+
+/* What the records say is not finished. */
+static int jobs_get(struct cli *cli, struct overview *ret, struct error *err)
+{
+	const struct snapshot_filter filter = {.temporary = true};
+	struct snapshot_record **snapshots = NULL;
+	char unread[RECORD_TEXT_SIZE] = "";
+	size_t n = 0;
+	int r = volume_snapshot_list(cli->volumes, &filter, &snapshots, &n,
+				     NULL, unread, err);
+
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < ret->n_records; i++)
+		jobs_of_volume(&ret->jobs, ret->records[i]);
+	for (size_t i = 0; i < n; i++)
+		jobs_of_snapshot(&ret->jobs, snapshots[i]);
+	snapshot_records_free(snapshots, n);
+	if (!ret->problem[0])
+		memcpy(ret->problem, unread, sizeof(unread));
+	return 0;
 }
 
 static int overview_get(struct cli *cli, struct overview *ret,
@@ -43,6 +69,8 @@ static int overview_get(struct cli *cli, struct overview *ret,
 	if (r == 0)
 		r = volume_list(cli->volumes, &ret->records, &ret->n_records,
 				ret->problem, err);
+	if (r == 0)
+		r = jobs_get(cli, ret, err);
 	if (r < 0)
 		return r;
 	ret->volumes = calloc(ret->n_records + 1, sizeof(*ret->volumes));
@@ -72,6 +100,7 @@ static struct json_object *overview_json(const struct overview *all)
 				volumes, json_volume_status(all->volumes[i]));
 	json_object_object_add(object, "nodes", nodes);
 	json_object_object_add(object, "volumes", volumes);
+	json_object_object_add(object, "jobs", jobs_json(&all->jobs));
 	json_put_text(object, "problem", all->problem);
 	return object;
 }
@@ -227,6 +256,10 @@ static void overview_print(const struct overview *all, FILE *out)
 	if (all->n_records > 0) {
 		(void)fputc('\n', out);
 		volumes_print(all, out);
+	}
+	if (all->jobs.n > 0) {
+		(void)fputc('\n', out);
+		jobs_print(&all->jobs, out);
 	}
 	problems_print(all, out);
 }
