@@ -82,6 +82,10 @@ static const struct option_row volume_move_rows[] = {
 	    "take back a move that was begun: the split stays"),
 };
 
+static const struct option_row volume_rebalance_rows[] = {
+	ROW("dry-run", 0, OPTION_FLAG, dry_run, NULL, "only show the plan"),
+};
+
 static const struct option_row volume_repair_rows[] = {
 	ROW("forget-lost", 0, OPTION_FLAG, forget_lost, NULL,
 	    "drop the names of lost splits, and make new ones in their place"),
@@ -166,6 +170,18 @@ static const struct command commands[] = {
 	 ROWS(volume_move_rows),
 	 .needs_volumes = true,
 	 .run = volume_move_run},
+	{.words = "volume rebalance",
+	 .arguments = "",
+	 .summary = "move splits so that pools are equally full",
+	 .text = "Shows which splits of unmounted volumes go where, and how "
+		 "full the pools are then. Then\n"
+		 "moves them, one after the other. A split goes only where "
+		 "its volume's placement allows it,\n"
+		 "and where that makes a difference of 5 % of a pool or more. "
+		 "Cordoned pools have no part.",
+	 ROWS(volume_rebalance_rows),
+	 .needs_volumes = true,
+	 .run = volume_rebalance_run},
 	{.words = "volume resize",
 	 .arguments = "NAME",
 	 .min_arguments = 1,

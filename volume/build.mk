@@ -19,7 +19,7 @@ volume_store := $(volume_stores) volume/op/leader_election.c volume/cluster/node
 $(eval $(call library,volume,\
   volume/mount/branch_check.c volume/mount/branch_fs.c volume/mount/branch_tool.c volume/op/context.c volume/op/cut.c volume/op/extent_pull.c volume/op/flow.c volume/extent/export_stats.c volume/extent/extent_copies.c volume/extent/extent_snapshot.c \
   volume/extent/extents.c \
-  volume/flow/flow_attach.c volume/flow/flow_check.c volume/flow/flow_create.c volume/flow/flow_delete.c volume/flow/flow_forget.c volume/flow/flow_move.c volume/flow/move_copy.c volume/flow/move_drop.c volume/flow/drain.c \
+  volume/flow/flow_attach.c volume/flow/flow_check.c volume/flow/flow_create.c volume/flow/flow_delete.c volume/flow/flow_forget.c volume/flow/flow_move.c volume/flow/move_copy.c volume/flow/move_drop.c volume/flow/drain.c volume/flow/rebalance.c \
   volume/op/iscsi_route.c \
   volume/flow/flow_detach.c volume/flow/flow_resize.c volume/record/json_scan.c \
   $(volume_store) volume/record/label.c volume/mount/local.c volume/mount/stale_mounts.c \
@@ -36,7 +36,7 @@ $(eval $(call library,volume,\
   volume/node/node_client_copies.c volume/node/node_client_extents.c volume/op/condition_writer.c \
   volume/flow/health_check.c \
   volume/scrub/orphans.c volume/scrub/orphan_match.c volume/scrub/orphan_search.c volume/scrub/scrub.c volume/scrub/reclaim.c volume/plan/volume_room.c volume/plan/planner.c \
-  volume/plan/planner_grow.c volume/plan/planner_in_place.c volume/plan/planner_move.c volume/plan/planner_strategy.c \
+  volume/plan/planner_grow.c volume/plan/planner_in_place.c volume/plan/planner_move.c volume/plan/planner_rebalance.c volume/plan/planner_strategy.c \
   volume/flow/resize_extents.c volume/flow/resize_here.c volume/plan/volume_plan.c \
   volume/plan/capacity.c volume/mount/local_fs.c volume/mount/local_union.c volume/op/split.c volume/flow/status.c \
   volume/mount/union_process.c volume/record/volume_record.c volume/record/volume_record_json.c \
@@ -64,6 +64,7 @@ $(eval $(call unit_test,volume/cluster/node_agent_test,volume,$(store_kit)))
 $(eval $(call unit_test,volume/op/condition_writer_test,volume))
 $(eval $(call unit_test,volume/op/flow_test,volume))
 $(eval $(call unit_test,volume/plan/planner_test,volume))
+$(eval $(call unit_test,volume/plan/planner_rebalance_test,volume))
 $(eval $(call unit_test,volume/plan/planner_grow_test,volume))
 $(eval $(call unit_test,volume/plan/planner_strategy_test,volume))
 $(eval $(call unit_test,volume/plan/volume_room_test,volume))

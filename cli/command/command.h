@@ -104,6 +104,7 @@ int volume_scrub_run(struct cli *cli, struct error *err);
 int volume_clone_run(struct cli *cli, struct error *err);
 int volume_limit_run(struct cli *cli, struct error *err);
 int volume_move_run(struct cli *cli, struct error *err);
+int volume_rebalance_run(struct cli *cli, struct error *err);
 int volume_repair_run(struct cli *cli, struct error *err);
 int volume_trim_run(struct cli *cli, struct error *err);
 int volume_check_run(struct cli *cli, struct error *err);

@@ -100,7 +100,7 @@ struct cli_options {
 
 	/* moves */
 	char *split, *to;
-	bool cancel;
+	bool cancel, dry_run;
 
 	bool forget_lost;
 

@@ -220,6 +220,38 @@ test_a_pool_is_drained_into_another_of_its_node() {
 	nothing_left
 }
 
+test_pools_are_made_equally_full() {
+	local i
+	for i in 2 3; do on 1 trib node cordon host$i --quiet; done
+	for i in 1 2 3 4; do
+		volume r$i
+		on 1 trib volume create r$i --size 128MiB --quiet
+	done
+	for i in 2 3; do on 1 trib node uncordon host$i --quiet; done
+	attach 3 r1
+	fill "$(mnt 3 r1)"
+	attach 2 r2
+	fill "$(mnt 2 r2)"
+	v 2 detach name=r2
+	on 1 trib volume rebalance --dry-run >"$TEST_DIR/out"
+	grep -q "128.00 MiB *host1/main *host[23]/main" "$TEST_DIR/out"
+	grep -q "1 volumes stay: 1 are attached" "$TEST_DIR/out"
+	for i in 1 2 3 4; do same "$(at r$i 0)" host1; done
+	on 1 trib volume rebalance --json >"$TEST_DIR/json"
+	same "$(jq '[.moves[] | select(.moved)] | length' "$TEST_DIR/json")" 2
+	same "$(jq -r '[.moves[].toNode] | sort | join(" ")' "$TEST_DIR/json")" "host2 host3"
+	same "$(at r1 0)" host1
+	same "$(for i in 2 3 4; do at r$i 0; done | sort | uniq -c | awk '{print $1}' | xargs)" "1 1 1"
+	check "$(mnt 3 r1)"
+	v 3 detach name=r1
+	has_files 3 r2
+	# The same again moves nothing.
+	on 1 trib volume rebalance >"$TEST_DIR/out"
+	grep -q "nothing to move" "$TEST_DIR/out"
+	for i in 1 2 3 4; do v 1 delete name=r$i; done
+	nothing_left
+}
+
 test_what_a_lost_node_has_left_harms_nothing() {
 	volume l
 	make_two l
