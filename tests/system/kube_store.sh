@@ -45,6 +45,7 @@ start() {
 	blockd --node-name host1 --control "unix:$dir/run/blockd.sock" \
 		--listen "unix:$dir/run/nbd.sock" --state-dir "$dir/state" \
 		--run-dir "$dir/run" >"$dir/blockd.log" 2>&1 &
+	blockd_pid=$!
 	at_exit kill $!
 	trib node add host1 --control "unix:$dir/run/blockd.sock" \
 		--data "unix:$dir/run/nbd.sock" --quiet &&
@@ -305,7 +306,7 @@ room_of() { # CLASS: AVAILABLE/MAXIMUM
 room_is() { [ "$(room_of "$1")" = "$2" ]; } # CLASS ROOM
 rooms() { ask "$ROOMS" | jq -r '[.items[].metadata.name] | sort | join(" ")'; }
 rooms_are() { [ "$(rooms)" = "$1" ]; } # NAMES
-call() { "$BUILD/test/csi/testkit/csi_call_main" "unix://$dir/csi.sock" "$@"; }
+call() { CSI_AGAIN_S=60 "$BUILD/test/csi/testkit/csi_call_main" "unix://$dir/csi.sock" "$@"; }
 
 test_the_scheduler_knows_the_room_for_claims() {
 	local room maximum id all
@@ -339,6 +340,40 @@ test_the_scheduler_knows_the_room_for_claims() {
 	! room_is union "$room" || fail "room that volume v has"
 	trib volume delete v --quiet
 	! grep -q 'warning: publishing' "$dir/csi.log" || fail "$(cat "$dir/csi.log")"
+}
+
+test_what_is_wrong_with_a_volume_is_an_event() {
+	local id pid
+	controller() {
+		trib-csi --mode controller --endpoint "unix://$dir/csi.sock" \
+			--run-dir "$dir/csi" --call-timeout-ms 2000 \
+			--store "kube:tributary,kubeconfig=$api/config" >>"$dir/csi.log" 2>&1 &
+		pid=$!
+		at_exit kill $pid
+		eventually 30 call Identity/Probe
+	}
+	goes_on() { kill -CONT "$blockd_pid"; }
+	next() { # leader, which looks at once
+		kill $pid
+		wait $pid || true
+		controller
+	}
+	# REASON; not of the record's condition, which has the same
+	told() { [ "$(left '"reason": "'"$1"'", "source"')" = 1 ]; }
+	controller
+	call Controller/CreateVolume name=ill capacity_range.required_bytes=$((64 << 20)) \
+		volume_capabilities.mount.fs_type=ext4 \
+		volume_capabilities.access_mode.mode=1 >"$dir/said"
+	id=$(grep -o 'ill@[^"]*' "$dir/said")
+	kill -STOP "$blockd_pid"
+	at_exit goes_on
+	next
+	eventually 60 told NodeSilent
+	left 'split 0: node host1 does not answer' | grep -q '[1-9]'
+	goes_on
+	next
+	eventually 60 told VolumeWell
+	call Controller/DeleteVolume "volume_id=$id"
 }
 
 run_tests "$@"

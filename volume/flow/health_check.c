@@ -220,6 +220,27 @@ static bool has_other_problem(const struct volume_record *record)
 	return false;
 }
 
+static bool was_ill(const struct volume_record *record)
+{
+	for (size_t i = 0; i < record->n_conditions; i++)
+		if (is_health(&record->conditions[i]))
+			return !record->conditions[i].status;
+	return false;
+}
+
+/* Tell people of a volume that is ill, or is well again. */
+static void health_tell(struct observation *o,
+			const struct volume_record *judged,
+			const struct health *health)
+{
+	if (health->well && !was_ill(judged))
+		return;
+	(void)store_tell(o->ctx->store, RECORD_KIND_VOLUME, judged->name,
+			 !health->well,
+			 health->well ? "VolumeWell" : health->reason, NULL,
+			 "%s", health->message);
+}
+
 /* Write the health, only if the record is still the one that was judged. */
 static int health_say(struct observation *o, const struct volume_record *judged,
 		      const struct health *health, struct error *err)
@@ -239,6 +260,8 @@ static int health_say(struct observation *o, const struct volume_record *judged,
 					    health->message);
 		if (r == 0)
 			r = operation_save(&op, err);
+		if (r == 0)
+			health_tell(o, judged, health);
 		o->sum.changed += r == 0;
 	}
 	operation_end_condition(&op);
