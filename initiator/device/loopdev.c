@@ -49,12 +49,30 @@ static int open_node(const char *path, int flags)
 	}
 }
 
-static int configure(int device, int fd, const char *tag, bool read_only)
+/*
+ * Tell whether direct I/O works. The kernel may set it up and then fail each
+ * request: overlayfs of Linux 6.1 does over a file system that has none
+ * (tmpfs).
+ */
+static bool works_directly(int fd)
+{
+	_Alignas(DEVICE_BLOCK_SIZE) char block[DEVICE_BLOCK_SIZE];
+	char path[32];
+
+	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	auto_close int direct = open(path, O_RDONLY | O_DIRECT | O_CLOEXEC);
+	if (direct < 0)
+		return errno != EINVAL;
+	return pread(direct, block, sizeof(block), 0) >= 0 || errno != EINVAL;
+}
+
+static int configure(int device, int fd, const char *tag, bool read_only,
+		     bool direct)
 {
 	struct loop_config config = {
 		.fd = (uint32_t)fd,
 		.block_size = DEVICE_BLOCK_SIZE,
-		.info.lo_flags = LO_FLAGS_DIRECT_IO |
+		.info.lo_flags = (direct ? LO_FLAGS_DIRECT_IO : 0) |
 				 (read_only ? LO_FLAGS_READ_ONLY : 0),
 	};
 
@@ -82,7 +100,8 @@ static int attach_one(int control, int fd, const char *tag, bool read_only,
 	if (device < 0)
 		return error_set(err, -device, "open '%s': %s", path,
 				 strerror(-device));
-	r = configure(device, fd, tag, read_only);
+	/* One that is required may be of a server that does not answer. */
+	r = configure(device, fd, tag, read_only, direct || works_directly(fd));
 	if (r == -EBUSY || r == -ENXIO)
 		return 1;
 	if (r < 0)
