@@ -100,7 +100,7 @@ static int attach_one(int control, int fd, const char *tag, bool read_only,
 	if (device < 0)
 		return error_set(err, -device, "open '%s': %s", path,
 				 strerror(-device));
-	/* One that is required may be of a server that does not answer. */
+	/* Required: of a server, which may not answer a read. */
 	r = configure(device, fd, tag, read_only, direct || works_directly(fd));
 	if (r == -EBUSY || r == -ENXIO)
 		return 1;
