@@ -14,7 +14,7 @@ volume_stores := $(volume_kube) $(volume_etcd) \
   volume/store/local/store_local_open.c volume/store/local/store_local_sql.c \
   volume/store/local/store_local_watch.c
 volume_store := $(volume_stores) volume/op/leader_election.c volume/cluster/node_agent.c volume/cluster/node_observe.c \
-  volume/record/node_record.c volume/record/node_report.c volume/record/node_scrub.c volume/op/node_states.c volume/cluster/nodes.c volume/cluster/node_remove.c volume/op/watch.c
+  volume/record/node_record.c volume/record/node_report.c volume/record/node_scrub.c volume/op/node_states.c volume/record/known_nodes.c volume/plan/known_load.c volume/cluster/nodes.c volume/cluster/node_remove.c volume/op/watch.c
 
 $(eval $(call library,volume,\
   volume/mount/branch_check.c volume/mount/branch_fs.c volume/mount/branch_tool.c volume/op/context.c volume/op/cut.c volume/op/extent_pull.c volume/op/flow.c volume/extent/export_stats.c volume/extent/extent_copies.c volume/extent/extent_snapshot.c \
@@ -96,6 +96,8 @@ $(eval $(call fuzzer,volume/record/volume_record_fuzz,volume/record/volume_recor
 $(eval $(call fuzzer,volume/store/kube/api/kube_yaml_fuzz,volume/store/kube/api/kube_yaml.c base/error.c,\
   -lyaml -ljson-c))
 VM_TESTS += tests/vm/volume_grow.sh tests/vm/volume_strangers.sh
+$(eval $(call unit_test,volume/record/node_report_test,volume))
+$(eval $(call unit_test,tests/volume_place_test,volume,csi/testkit/fake_node.c csi/testkit/fake_node_copies.c))
 $(foreach t,snapshot snapshot_kill snapshot_ranges group limit lost,\
   $(eval $(call unit_test,tests/volume_$(t)_test,volume,tests/snapshot_kit.c \
   csi/testkit/fake_node.c csi/testkit/fake_node_copies.c)))

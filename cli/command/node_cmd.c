@@ -249,6 +249,12 @@ static void heartbeat_print(const struct node_state *node)
 	if (report && report->ready != NODE_READY_TRUE)
 		(void)printf("keeper    %s: %s\n", report->reason,
 			     report->message);
+	if (report && report->n_transports > 0) {
+		(void)printf("transports");
+		for (size_t i = 0; i < report->n_transports; i++)
+			(void)printf(" %s", report->transports[i]);
+		(void)putchar('\n');
+	}
 }
 
 static void node_print(const struct node_state *node)

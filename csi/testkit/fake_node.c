@@ -117,6 +117,7 @@ static int get_node(struct rpc_call *call, const ProtobufCMessage *in,
 	while (atomic_load(&node->silent))
 		fake_sleep(20);
 	out->name = rpc_strdup(call, node->name);
+	out->version = rpc_strdup(call, node->version ?: "");
 	out->n_pools = 1;
 	out->pools = the_pool(call, node);
 	return 0;

@@ -55,6 +55,7 @@ struct fake_node {
 	atomic_int pause_ms;
 	atomic_bool silent;               /* it does not list its extents */
 	_Atomic(const char *) pool_state; /* NULL: "online" */
+	_Atomic(const char *) version;    /* NULL: "" */
 	/* errno for the next that is made, grown or deleted; 0: none */
 	atomic_int fails;
 	atomic_size_t asked; /* calls so far */

@@ -10,6 +10,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "initiator/initiator.h"
 #include "volume/op/context.h"
 
 #define ASK_MS    3000 /* for blockd, on the same machine */
@@ -57,6 +58,21 @@ static int blockd_open(struct keeper *keeper, struct error *err)
 	return node_client_new(&local, ASK_MS, &keeper->blockd, err);
 }
 
+/* The transports that this machine can attach by. */
+static void transports_report(struct node_report *report)
+{
+	struct initiator_capability found[NODE_REPORT_TRANSPORTS_MAX];
+	size_t n = initiator_probe(found, array_size(found));
+
+	for (size_t i = 0; i < n; i++) {
+		if (!found[i].usable)
+			continue;
+		(void)snprintf(report->transports[report->n_transports++],
+			       sizeof(report->transports[0]), "%s",
+			       found[i].transport);
+	}
+}
+
 static int blockd_ask(struct keeper *keeper, struct node_report **ret,
 		      struct error *err)
 {
@@ -73,7 +89,10 @@ static int blockd_ask(struct keeper *keeper, struct node_report **ret,
 	}
 	*ret = node_report_of(&state);
 	free(state.pools);
-	return *ret ? 0 : no_memory(err);
+	if (!*ret)
+		return no_memory(err);
+	transports_report(*ret);
+	return 0;
 }
 
 /* Make the report of now: as blockd answers, or that it does not. */
@@ -97,14 +116,15 @@ static int report_make(struct keeper *keeper, struct error *err)
 
 /* ---- the record ---- */
 
-static bool same_report(const struct node_report *a,
-			const struct node_report *b)
+/* Number @report as the one after @old (NULL: the first). */
+static void report_follow(struct node_report *report,
+			  const struct node_report *old)
 {
-	return a && a->ready == b->ready && strcmp(a->reason, b->reason) == 0 &&
-	       strcmp(a->version, b->version) == 0 &&
-	       strcmp(a->boot_id, b->boot_id) == 0 &&
-	       a->n_pools == b->n_pools &&
-	       memcmp(a->pools, b->pools, a->n_pools * sizeof(*a->pools)) == 0;
+	bool equal = old && old->epoch && node_report_equal(old, report);
+
+	report->epoch = (old ? old->epoch : 0) + !equal;
+	if (old && old->ready == report->ready)
+		report->since_s = old->since_s;
 }
 
 /* @old as it shall be; its report is left out, and goes on living. */
@@ -126,8 +146,7 @@ static int record_next(struct keeper *keeper, const struct node_record *old,
 					  report->message);
 		if (!merged)
 			return no_memory(err);
-		if (old->report && old->report->ready == report->ready)
-			merged->since_s = old->report->since_s;
+		report_follow(merged, old->report);
 		next.report = merged;
 	}
 	r = node_record_encode(&next, ret_json, err);
@@ -229,7 +248,7 @@ static int agent_turn(struct keeper *keeper, struct error *err)
 	/* After trouble it may say that we were lost. */
 	if (r < 0 || keeper->told < 0)
 		keeper->fresh = REFRESH;
-	if (same_report(keeper->written, keeper->report) &&
+	if (!node_report_weighs(keeper->written, keeper->report) &&
 	    ++keeper->fresh < REFRESH)
 		return r;
 	w = record_write(keeper, keeper->report, &why);

@@ -141,6 +141,7 @@ static void a_client_is_known_until_it_stops(const char *location)
 	assert_true(state->reachable);
 	assert_in_range(state->last_seen_s, 0, STORE_BEAT_LOST_S);
 	assert_string_equal(labels_get(&state->record.labels, "zone"), "a");
+	assert_int_equal(state->record.report->epoch, 1);
 	/* A person's change of its record does not lose what it says. */
 	assert_int_equal(volume_node_cordon(ctx, "c1", NULL, true, NULL), 0);
 	assert_int_equal(volume_node_cordon(ctx, "c1", NULL, true, NULL), 0);
@@ -155,6 +156,7 @@ static void a_client_is_known_until_it_stops(const char *location)
 	/* Nor do a keeper's and a person's change lose the cordon. */
 	state = seen(ctx);
 	assert_true(state->record.cordoned);
+	assert_int_equal(state->record.report->epoch, 2); /* "stopped" */
 	node_states_free(state, 1);
 	assert_int_equal(volume_node_cordon(ctx, "c1", NULL, false, NULL), 0);
 	state = seen(ctx);

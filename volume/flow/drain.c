@@ -29,7 +29,7 @@ static int drain_check(const struct drain *d, struct error *err)
 {
 	struct capacity capacity = {0};
 	bool other = false;
-	int r = capacity_ask(d->ctx, &capacity, err);
+	int r = capacity_load(d->ctx, &capacity, err);
 
 	if (r < 0)
 		return r;

@@ -42,7 +42,7 @@ static int create_plan(struct operation *op, struct error *err)
 	if (create_is_planned(op->record))
 		return 0;
 	op->total = op->done + 3; /* until the plan is known */
-	r = operation_step(op, err, "plan", "asking the nodes for their room");
+	r = operation_step(op, err, "plan", "choosing pools");
 	if (r == 0)
 		r = op->record->spec.source.kind == VOLUME_SOURCE_NONE
 			    ? volume_plan_new(op, err)

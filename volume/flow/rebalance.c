@@ -68,13 +68,15 @@ static int load_volumes(struct planning *p, struct volume_context *ctx,
 	return 0;
 }
 
-/* The pool of each planner_pool, in the order of capacity_ask(). */
+/* Ask every node: how full its pools are is more than its report tells. */
 static int load_pools(struct planning *p, struct volume_context *ctx,
 		      struct error *err)
 {
 	size_t n = 0;
-	int r = capacity_ask(ctx, &p->capacity, err);
+	int r = capacity_load(ctx, &p->capacity, err);
 
+	if (r == 0)
+		r = capacity_ask_rest(ctx, &p->capacity, err);
 	if (r < 0)
 		return r;
 	p->fills = calloc(p->capacity.n_pools + 1, sizeof(*p->fills));
@@ -82,16 +84,17 @@ static int load_pools(struct planning *p, struct volume_context *ctx,
 				sizeof(*p->plan->pools));
 	if (!p->fills || !p->plan->pools)
 		return error_set(err, ENOMEM, "out of memory");
-	for (size_t i = 0; i < p->capacity.n_states; i++) {
-		const struct node_state *state = &p->capacity.states[i];
+	for (size_t i = 0; i < p->capacity.n_pools; i++) {
+		const struct capacity_room *room = &p->capacity.rooms[i];
 
-		for (size_t k = 0; state->pools && k < state->n_pools; k++)
-			p->fills[n++].reserved = state->pools[k].reserved;
+		if (!p->capacity.nodes[room->node].reachable)
+			continue;
+		p->fills[n].pool = p->capacity.pools[i];
+		p->fills[n++].reserved = room->reserved;
 	}
 	for (size_t i = 0; i < n; i++) {
 		struct rebalance_pool *pool = &p->plan->pools[i];
 
-		p->fills[i].pool = p->capacity.pools[i];
 		(void)snprintf(pool->node, sizeof(pool->node), "%s",
 			       p->fills[i].pool.node);
 		(void)snprintf(pool->name, sizeof(pool->name), "%s",

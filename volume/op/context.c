@@ -12,6 +12,7 @@
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "volume/op/store_open.h"
+#include "volume/record/known_nodes.h"
 
 #define PATH_ROOM 160 /* bytes left for names below run_dir */
 
@@ -126,6 +127,7 @@ void volume_context_close(struct volume_context *ctx)
 	}
 	store_close(ctx->store);
 	condition_writer_done(&ctx->condition_writer);
+	known_nodes_unref(ctx->known_nodes);
 	(void)pthread_mutex_destroy(&ctx->publish_lock);
 	(void)pthread_mutex_destroy(&ctx->lock);
 	free(ctx);

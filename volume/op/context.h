@@ -16,6 +16,8 @@ struct client_entry {
 	struct node_client *client;
 };
 
+struct known_nodes; /* volume/plan/known_load.h */
+
 struct volume_context {
 	struct store *store;
 	char node[RECORD_NAME_SIZE]; /* "": this process is on none */
@@ -31,6 +33,7 @@ struct volume_context {
 	void *progress_context;
 	pthread_mutex_t lock; /* guards @clients; no other is taken inside */
 	struct client_entry *clients;
+	struct known_nodes *known_nodes; /* owned; kept; guarded by @lock */
 	/*
 	 * Held from counting a node's publications to publishing one more.
 	 * Taken before any other lock.

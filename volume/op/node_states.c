@@ -2,6 +2,7 @@
 /* The state of nodes, and the calls of volume.h that list them. */
 #include "volume/op/node_states.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -137,14 +138,13 @@ int volume_node_get(struct volume_context *ctx, const char *name,
 struct ask {
 	struct volume_context *ctx;
 	struct node_state *states;
-	bool soon;
 };
 
 static void state_ask(void *ask_, size_t index)
 {
 	struct ask *ask = ask_;
 
-	node_ask(ask->ctx, &ask->states[index], ask->soon);
+	node_ask(ask->ctx, &ask->states[index], false);
 }
 
 /*
@@ -167,41 +167,78 @@ static void state_load(const struct store_object *object,
 		       "its record cannot be read: %.300s", why.msg);
 }
 
-int node_states_load(struct volume_context *ctx, struct node_state **ret,
-		     size_t *ret_count, struct error *err)
+int node_states_foreach(struct volume_context *ctx, node_state_each each,
+			void *context, struct error *err)
 {
-	struct store_object *objects;
-	struct node_state *states;
+	struct node_state *state = calloc(1, sizeof(*state));
+	struct store_object *objects = NULL;
 	struct beats beats = {0};
-	size_t n;
-	int r = ctx->store->ops->list(ctx->store, RECORD_KIND_NODE, &objects,
-				      &n, err);
+	size_t n = 0;
+	int r = state ? 0 : error_set(err, ENOMEM, "out of memory");
 
-	if (r < 0)
-		return r;
+	if (r == 0)
+		r = ctx->store->ops->list(ctx->store, RECORD_KIND_NODE,
+					  &objects, &n, err);
 	/* After the records: who came back meanwhile is not called lost. */
-	r = beats_load(ctx, &beats, err);
-	states = r == 0 ? calloc(n + 1, sizeof(*states)) : NULL;
-	for (size_t i = 0; states && i < n; i++) {
-		state_load(&objects[i], &states[i]);
-		state_hear(&states[i], &beats);
+	if (r == 0)
+		r = beats_load(ctx, &beats, err);
+	for (size_t i = 0; r == 0 && i < n; i++) {
+		*state = (struct node_state){0};
+		state_load(&objects[i], state);
+		state_hear(state, &beats);
+		r = each(context, state, err);
+		node_record_done(&state->record);
 	}
 	store_objects_free(objects, n);
 	free(beats.items);
-	if (r < 0)
-		return r;
-	if (!states)
-		return error_set(err, ENOMEM, "out of memory");
-	*ret = states;
-	*ret_count = n;
+	free(state);
+	return r;
+}
+
+struct states {
+	struct node_state *items;
+	size_t count, room;
+};
+
+static int states_add(void *states_, struct node_state *state,
+		      struct error *err)
+{
+	struct states *states = states_;
+
+	if (states->count == states->room) {
+		size_t room = states->room ? 2 * states->room : 4;
+		struct node_state *items = reallocarray(states->items, room,
+							sizeof(*items));
+
+		if (!items)
+			return error_set(err, ENOMEM, "out of memory");
+		states->items = items;
+		states->room = room;
+	}
+	states->items[states->count++] = *state;
+	state->record = (struct node_record){0};
 	return 0;
 }
 
-static int states_list(struct volume_context *ctx, bool soon,
-		       struct node_state **ret, size_t *ret_count,
-		       struct error *err)
+int node_states_load(struct volume_context *ctx, struct node_state **ret,
+		     size_t *ret_count, struct error *err)
 {
-	struct ask ask = {.ctx = ctx, .soon = soon};
+	struct states states = {0};
+	int r = node_states_foreach(ctx, states_add, &states, err);
+
+	if (r < 0) {
+		node_states_free(states.items, states.count);
+		return r;
+	}
+	*ret = states.items;
+	*ret_count = states.count;
+	return 0;
+}
+
+int volume_node_list(struct volume_context *ctx, struct node_state **ret,
+		     size_t *ret_count, struct error *err)
+{
+	struct ask ask = {.ctx = ctx};
 	size_t n = 0;
 	int r = node_states_load(ctx, &ask.states, &n, err);
 
@@ -213,14 +250,28 @@ static int states_list(struct volume_context *ctx, bool soon,
 	return 0;
 }
 
-int volume_node_list(struct volume_context *ctx, struct node_state **ret,
-		     size_t *ret_count, struct error *err)
+/* ---- for placement ---- */
+
+bool node_state_is_reported(const struct node_state *state)
 {
-	return states_list(ctx, false, ret, ret_count, err);
+	const struct node_report *report = state->record.report;
+
+	return report && report->epoch && report->ready == NODE_READY_TRUE &&
+	       state->last_seen_s >= 0 && !state->problem[0] &&
+	       state->record.control_address[0];
 }
 
-int node_states_ask(struct volume_context *ctx, struct node_state **ret,
-		    size_t *ret_count, struct error *err)
+void node_state_ask(struct volume_context *ctx, const char *name,
+		    struct node_state *ret)
 {
-	return states_list(ctx, true, ret, ret_count, err);
+	struct error err = {0};
+
+	*ret = (struct node_state){0};
+	if (context_node_load(ctx, name, &ret->record, &err) == 0) {
+		node_ask(ctx, ret, true);
+		return;
+	}
+	(void)snprintf(ret->record.name, sizeof(ret->record.name), "%s", name);
+	(void)snprintf(ret->problem, sizeof(ret->problem), "%s",
+		       error_text(&err));
 }

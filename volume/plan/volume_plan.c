@@ -15,7 +15,7 @@
 static int plan_check_nodes(const struct volume_spec *spec,
 			    const struct capacity *capacity, struct error *err)
 {
-	if (capacity->n_states == 0)
+	if (capacity->n_nodes == 0)
 		return error_set(err, ENOSPC,
 				 "no nodes are known; `trib node add` makes "
 				 "them known");
@@ -52,25 +52,47 @@ static int plan_add_splits(struct volume_record *record,
 	return r;
 }
 
+struct placing {
+	const struct volume_spec *spec;
+	struct planner_split *splits; /* owned */
+	size_t count;
+};
+
+static int place_new(void *placing_, struct capacity *capacity,
+		     struct error *err)
+{
+	struct placing *placing = placing_;
+	int r = plan_check_nodes(placing->spec, capacity, err);
+
+	free(placing->splits);
+	placing->splits = NULL;
+	if (r == 0)
+		r = planner_place(placing->spec, capacity->pools,
+				  capacity->n_pools, &placing->splits,
+				  &placing->count, err);
+	if (r == -ENOSPC)
+		(void)capacity_name_silent(capacity, err);
+	for (size_t i = 0; r == 0 && i < placing->count; i++)
+		capacity_take(capacity, placing->splits[i].pool,
+			      placing->splits[i].size);
+	return r;
+}
+
 int volume_plan_new(struct operation *op, struct error *err)
 {
-	auto_free struct planner_split *splits = NULL;
+	struct placing placing = {.spec = &op->record->spec};
 	struct capacity capacity = {0};
-	size_t count = 0;
-	int r = capacity_ask(op->ctx, &capacity, err);
+	int r = capacity_load(op->ctx, &capacity, err);
 
 	if (r == 0)
-		r = plan_check_nodes(&op->record->spec, &capacity, err);
-	if (r == 0) {
-		r = planner_place(&op->record->spec, capacity.pools,
-				  capacity.n_pools, &splits, &count, err);
-		if (r == -ENOSPC)
-			(void)capacity_name_silent(&capacity, err);
-	}
+		r = capacity_settle(op->ctx, &capacity, place_new, &placing,
+				    err);
 	if (r == 0) {
 		op->record->n_splits = 0; /* all are deleted */
-		r = plan_add_splits(op->record, &capacity, splits, count, err);
+		r = plan_add_splits(op->record, &capacity, placing.splits,
+				    placing.count, err);
 	}
+	free(placing.splits);
 	capacity_done(&capacity);
 	return r;
 }
@@ -81,14 +103,15 @@ static int pool_of(const struct capacity *offered,
 		   const struct volume_split *split, size_t *ret,
 		   struct error *err)
 {
-	const struct node_state *node = capacity_node(offered, split->node);
+	const struct capacity_node *node = capacity_node(offered, split->node);
 	const struct planner_pool *pool;
 
 	if (!node)
 		return error_set(err, ENOENT, "no node '%s' is known any more",
 				 split->node);
 	if (!node->reachable)
-		return error_set(err, EHOSTUNREACH, "%s", node->problem);
+		return error_set(err, EHOSTUNREACH, "%s",
+				 node->problem ?: node->name);
 	pool = capacity_pool(offered, split->node, split->pool);
 	if (pool) {
 		*ret = (size_t)(pool - offered->pools);
@@ -106,13 +129,18 @@ static int growth_is_unknown(struct error *err)
 	return -EHOSTUNREACH;
 }
 
-static int plan_growth(struct volume_record *record,
-		       const struct capacity *offered, uint64_t capacity,
+struct growing {
+	const struct volume_record *record;
+	uint64_t capacity;
+	struct planner_growth growth;
+};
+
+static int grow_splits(struct growing *growing, struct capacity *offered,
 		       struct error *err)
 {
+	const struct volume_record *record = growing->record;
 	size_t n = record->n_splits;
 	auto_free struct planner_split *splits = calloc(n + 1, sizeof(*splits));
-	struct planner_growth growth = {0};
 	int r = 0;
 
 	if (!splits)
@@ -121,41 +149,87 @@ static int plan_growth(struct volume_record *record,
 		splits[i].size = record->splits[i].size;
 		r = pool_of(offered, &record->splits[i], &splits[i].pool, err);
 	}
-	if (r == 0) {
-		r = planner_grow(&record->spec, splits, n, offered->pools,
-				 offered->n_pools, capacity, &growth, err);
-		/* Nobody knows what a silent node has room for. */
-		if (r == -ENOSPC && capacity_name_silent(offered, err) > 0)
-			r = growth_is_unknown(err);
-	}
 	if (r == 0)
-		r = plan_add_splits(record, offered, growth.extra,
-				    growth.n_extra, err);
+		r = planner_grow(&record->spec, splits, n, offered->pools,
+				 offered->n_pools, growing->capacity,
+				 &growing->growth, err);
+	for (size_t i = 0; r == 0 && i < n; i++)
+		capacity_take(offered, splits[i].pool,
+			      growing->growth.sizes[i] - splits[i].size);
+	return r;
+}
+
+static int plan_growth(void *growing_, struct capacity *offered,
+		       struct error *err)
+{
+	struct growing *growing = growing_;
+	int r;
+
+	planner_growth_done(&growing->growth);
+	r = grow_splits(growing, offered, err);
+	/* Nobody knows what a silent node has room for. */
+	if (r == -ENOSPC && capacity_name_silent(offered, err) > 0)
+		r = growth_is_unknown(err);
+	for (size_t i = 0; r == 0 && i < growing->growth.n_extra; i++)
+		capacity_take(offered, growing->growth.extra[i].pool,
+			      growing->growth.extra[i].size);
+	return r;
+}
+
+/* The splits there are grow by what their nodes say themselves. */
+static int growth_load(struct operation *op, struct capacity *offered,
+		       struct error *err)
+{
+	int r = capacity_load(op->ctx, offered, err);
+
+	for (size_t i = 0; r == 0 && i < op->record->n_splits; i++)
+		capacity_want(offered, op->record->splits[i].node);
+	return r < 0 ? r : capacity_ask_wanted(op->ctx, offered, err);
+}
+
+static int growth_record(struct volume_record *record,
+			 const struct capacity *offered,
+			 const struct planner_growth *growth, struct error *err)
+{
+	size_t n = record->n_splits;
+	int r = plan_add_splits(record, offered, growth->extra, growth->n_extra,
+				err);
+
 	for (size_t i = 0; r == 0 && i < n; i++) {
-		if (growth.sizes[i] > record->splits[i].size)
-			record->splits[i].grow_to = growth.sizes[i];
+		if (growth->sizes[i] > record->splits[i].size)
+			record->splits[i].grow_to = growth->sizes[i];
 	}
-	planner_growth_done(&growth);
 	return r;
 }
 
 int volume_plan_grow(struct operation *op, uint64_t capacity, struct error *err)
 {
+	struct growing growing = {.record = op->record, .capacity = capacity};
 	struct capacity offered = {0};
-	int r = operation_step(op, err, "plan",
-			       "asking the nodes for their room");
+	int r = operation_step(op, err, "plan", "choosing pools");
 
 	if (r == 0)
-		r = capacity_ask(op->ctx, &offered, err);
+		r = growth_load(op, &offered, err);
 	if (r == 0)
-		r = plan_growth(op->record, &offered, capacity, err);
+		r = capacity_settle(op->ctx, &offered, plan_growth, &growing,
+				    err);
+	if (r == 0)
+		r = growth_record(op->record, &offered, &growing.growth, err);
 	if (r == 0)
 		r = operation_save(op, err);
+	planner_growth_done(&growing.growth);
 	capacity_done(&offered);
 	return r;
 }
 
 /* ---- a split that moves ---- */
+
+struct moving {
+	const struct volume_record *record;
+	size_t index;
+	const struct volume_place *to;
+	size_t pool; /* the choice: an index */
+};
 
 /*
  * Find the pool that the split takes. A lost one has none, but for the planned
@@ -171,43 +245,15 @@ static const struct planner_pool *pool_taken(const struct capacity *offered,
 				   : NULL;
 }
 
-static int pool_choose(const struct volume_record *record, size_t index,
-		       const struct capacity *offered,
-		       const struct planner_pool **ret, struct error *err)
-{
-	size_t n = record->n_splits, chosen = 0;
-	auto_free struct planner_split *splits = calloc(n + 1, sizeof(*splits));
-	int r;
-
-	if (!splits)
-		return error_set(err, ENOMEM, "out of memory");
-	for (size_t i = 0; i < n; i++) {
-		const struct planner_pool *pool = pool_taken(
-			offered, &record->splits[i]);
-
-		splits[i] = (struct planner_split){
-			.pool = pool ? (size_t)(pool - offered->pools)
-				     : PLANNER_NO_POOL,
-			.size = record->splits[i].size,
-		};
-	}
-	r = planner_move(&record->spec, splits, n, index, offered->pools,
-			 offered->n_pools, &chosen, err);
-	if (r == -ENOSPC)
-		(void)capacity_name_silent(offered, err);
-	if (r == 0)
-		*ret = &offered->pools[chosen];
-	return r;
-}
-
-/* Leave only the pool that is asked for. */
-static int pool_only(struct capacity *offered, const struct volume_split *split,
-		     const struct volume_place *to, struct error *err)
+/* Find the only pool that may be chosen; PLANNER_NO_POOL: any may. */
+static int pool_only(const struct capacity *offered,
+		     const struct volume_split *split,
+		     const struct volume_place *to, size_t *ret,
+		     struct error *err)
 {
 	struct volume_split at = {0};
-	size_t only = 0;
-	int r;
 
+	*ret = PLANNER_NO_POOL;
 	if (!to->node)
 		return 0;
 	if (strcmp(to->node, split->node) == 0 &&
@@ -218,11 +264,51 @@ static int pool_only(struct capacity *offered, const struct volume_split *split,
 			split->index, to->pool, to->node);
 	(void)snprintf(at.node, sizeof(at.node), "%s", to->node);
 	(void)snprintf(at.pool, sizeof(at.pool), "%s", to->pool);
-	r = pool_of(offered, &at, &only, err);
+	return pool_of(offered, &at, ret, err);
+}
+
+static int pool_choose(void *moving_, struct capacity *offered,
+		       struct error *err)
+{
+	struct moving *moving = moving_;
+	const struct volume_record *record = moving->record;
+	size_t n = record->n_splits, only = PLANNER_NO_POOL, chosen = 0;
+	auto_free struct planner_split *splits = calloc(n + 1, sizeof(*splits));
+	int r;
+
+	if (!splits)
+		return error_set(err, ENOMEM, "out of memory");
+	r = pool_only(offered, &record->splits[moving->index], moving->to,
+		      &only, err);
 	if (r < 0)
 		return r;
-	offered->pools[0] = offered->pools[only];
-	offered->n_pools = 1;
+	for (size_t i = 0; i < n; i++) {
+		const struct planner_pool *pool = pool_taken(
+			offered, &record->splits[i]);
+		size_t at = pool ? (size_t)(pool - offered->pools)
+				 : PLANNER_NO_POOL;
+
+		if (only != PLANNER_NO_POOL)
+			at = at == only ? 0 : PLANNER_NO_POOL;
+		splits[i] = (struct planner_split){
+			.pool = at,
+			.size = record->splits[i].size,
+		};
+	}
+	if (only == PLANNER_NO_POOL)
+		r = planner_move(&record->spec, splits, n, moving->index,
+				 offered->pools, offered->n_pools, &chosen,
+				 err);
+	else
+		r = planner_move(&record->spec, splits, n, moving->index,
+				 &offered->pools[only], 1, &chosen, err);
+	if (r == -ENOSPC)
+		(void)capacity_name_silent(offered, err);
+	if (r < 0)
+		return r;
+	moving->pool = only == PLANNER_NO_POOL ? chosen : only;
+	capacity_take(offered, moving->pool,
+		      record->splits[moving->index].size);
 	return 0;
 }
 
@@ -253,20 +339,22 @@ static void move_set(const struct volume_record *record,
 int volume_plan_move(struct operation *op, size_t index,
 		     const struct volume_place *to, struct error *err)
 {
-	struct volume_split *split = &op->record->splits[index];
-	const struct planner_pool *pool = NULL;
+	struct moving moving = {.record = op->record, .index = index, .to = to};
 	struct capacity offered = {0};
-	int r = operation_step(op, err, "plan",
-			       "asking the nodes for their room");
+	int r = operation_step(op, err, "plan", "choosing a pool");
 
 	if (r == 0)
-		r = capacity_ask(op->ctx, &offered, err);
+		r = capacity_load(op->ctx, &offered, err);
+	if (r == 0 && to->node) {
+		capacity_want(&offered, to->node);
+		r = capacity_ask_wanted(op->ctx, &offered, err);
+	}
 	if (r == 0)
-		r = pool_only(&offered, split, to, err);
+		r = capacity_settle(op->ctx, &offered, pool_choose, &moving,
+				    err);
 	if (r == 0)
-		r = pool_choose(op->record, index, &offered, &pool, err);
-	if (r == 0)
-		move_set(op->record, pool, split);
+		move_set(op->record, &offered.pools[moving.pool],
+			 &op->record->splits[index]);
 	capacity_done(&offered);
 	return r;
 }

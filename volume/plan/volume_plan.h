@@ -6,16 +6,16 @@
 #include "volume/op/context.h"
 
 /*
- * Ask the nodes for their capacity, and plan in the record the splits of a new
- * volume, whose splits, if any, are all deleted. Not saved. -ENOSPC: nothing
- * was changed.
+ * Plan in the record the splits of a new volume, whose splits, if any, are all
+ * deleted. The nodes chosen are asked whether they have the room (capacity.h).
+ * Not saved. -ENOSPC: nothing was changed, and all nodes were asked.
  */
 int volume_plan_new(struct operation *op, struct error *err);
 
 /*
- * Ask the nodes for their capacity, and plan in the record how the volume
- * becomes @capacity bytes: grow_to of splits, and planned splits after them.
- * The volume's nodes have to answer; other nodes are counted in if they answer.
+ * Plan in the record, in the same way, how the volume becomes @capacity bytes:
+ * grow_to of splits, and planned splits after them. The volume's nodes have to
+ * answer; other nodes are counted in if they answer.
  *
  * Saved. -ENOSPC: nothing was changed. -EHOSTUNREACH: the nodes that answer
  * have too little room, or a node of the volume does not answer; nothing was
@@ -29,8 +29,8 @@ struct volume_place {
 };
 
 /*
- * Ask the nodes for their capacity, and plan in the record where split @index
- * moves: its member move. Not saved.
+ * Plan in the record, in the same way, where split @index moves: its member
+ * move. Not saved.
  *
  * -ENOSPC: no pool takes it, or not that pool, the text says why. -ENOENT: no
  * such node or pool. -EHOSTUNREACH: the node asked for does not answer.

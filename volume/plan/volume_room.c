@@ -164,8 +164,8 @@ static int room_find(const struct volume_spec *spec,
 	if (r == 0)
 		r = volume_room_of_pools(&checked, capacity->pools,
 					 capacity->n_pools, ret, err);
-	for (size_t i = 0; r == 0 && i < capacity->n_states; i++)
-		ret->silent += !capacity->states[i].reachable;
+	for (size_t i = 0; r == 0 && i < capacity->n_nodes; i++)
+		ret->silent += !capacity->nodes[i].reachable;
 	volume_spec_done(&checked);
 	return r;
 }
@@ -175,7 +175,7 @@ int volume_rooms_get(struct volume_context *ctx,
 		     struct volume_room *ret, struct error *err)
 {
 	struct capacity capacity = {0};
-	int r = capacity_ask(ctx, &capacity, err);
+	int r = capacity_load(ctx, &capacity, err);
 
 	for (size_t i = 0; r == 0 && i < n; i++)
 		r = room_find(specs[i], &capacity, &ret[i], err);

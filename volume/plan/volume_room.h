@@ -14,9 +14,10 @@ struct volume_room {
 };
 
 /*
- * Tell how much room there is now for volumes like each of @specs, whose
- * capacity is not looked at. A volume of the maximum can be created, if nobody
- * is quicker. A volume of 4096 bytes more cannot. The nodes are asked once.
+ * Tell how much room there is for volumes like each of @specs, whose capacity
+ * is not looked at. Of nodes that were asked: a volume of the maximum can be
+ * created, if nobody is quicker. A volume of 4096 bytes more cannot. Room of
+ * the others is that of their reports (node_report.h).
  *
  * @ret  @n of them
  */

@@ -95,6 +95,85 @@ struct node_report *node_report_with(const struct node_report *report,
 	return copy;
 }
 
+/* ---- two of them ---- */
+
+static bool report_same_but_pools(const struct node_report *a,
+				  const struct node_report *b)
+{
+	if (a->ready != b->ready || strcmp(a->reason, b->reason) != 0 ||
+	    strcmp(a->version, b->version) != 0 ||
+	    strcmp(a->boot_id, b->boot_id) != 0 ||
+	    a->n_transports != b->n_transports || a->n_pools != b->n_pools)
+		return false;
+	for (size_t i = 0; i < a->n_transports; i++) {
+		if (strcmp(a->transports[i], b->transports[i]) != 0)
+			return false;
+	}
+	return true;
+}
+
+static bool pool_same_but_room(const struct node_pool_report *a,
+			       const struct node_pool_report *b)
+{
+	return strcmp(a->name, b->name) == 0 && strcmp(a->kind, b->kind) == 0 &&
+	       strcmp(a->state, b->state) == 0 && a->capacity == b->capacity;
+}
+
+bool node_report_equal(const struct node_report *a, const struct node_report *b)
+{
+	if (!report_same_but_pools(a, b))
+		return false;
+	for (size_t i = 0; i < a->n_pools; i++) {
+		if (!pool_same_but_room(&a->pools[i], &b->pools[i]) ||
+		    a->pools[i].available != b->pools[i].available)
+			return false;
+	}
+	return true;
+}
+
+/* A pool that has become full, or has room again, always weighs. */
+static bool room_weighs(const struct node_pool_report *a,
+			const struct node_pool_report *b)
+{
+	uint64_t apart = a->available > b->available
+				 ? a->available - b->available
+				 : b->available - a->available;
+
+	return (a->available == 0) != (b->available == 0) ||
+	       apart > a->capacity / NODE_REPORT_ROOM_PARTS;
+}
+
+bool node_report_weighs(const struct node_report *written,
+			const struct node_report *now)
+{
+	if (!written || !report_same_but_pools(written, now))
+		return true;
+	for (size_t i = 0; i < now->n_pools; i++) {
+		if (!pool_same_but_room(&written->pools[i], &now->pools[i]) ||
+		    room_weighs(&written->pools[i], &now->pools[i]))
+			return true;
+	}
+	return false;
+}
+
+/* ---- versions ---- */
+
+static bool version_read(const char *text, unsigned *major, unsigned *minor)
+{
+	return sscanf(text, "%5u.%5u", major, minor) == 2;
+}
+
+bool node_version_is_newer(const char *version, const char *own)
+{
+	unsigned major, minor, own_major, own_minor;
+
+	if (!version_read(version, &major, &minor) ||
+	    !version_read(own, &own_major, &own_minor))
+		return false;
+	return major > own_major ||
+	       (major == own_major && minor > own_minor + 1);
+}
+
 /* ---- as JSON ---- */
 
 static struct json_object *condition_to_json(const struct node_report *report)
@@ -111,17 +190,25 @@ static struct json_object *condition_to_json(const struct node_report *report)
 
 struct json_object *node_report_to_json(const struct node_report *report)
 {
-	struct json_object *object, *conditions, *pools;
+	struct json_object *object, *conditions, *transports, *pools;
 
 	if (!report)
 		return NULL;
 	object = json_object_new_object();
 	conditions = json_object_new_array();
+	transports = json_object_new_array();
 	pools = json_object_new_array();
 	(void)json_object_array_add(conditions, condition_to_json(report));
 	json_add(object, "conditions", conditions);
 	json_add_text(object, "version", report->version);
 	json_add_text(object, "bootID", report->boot_id);
+	if (report->epoch)
+		json_add_number(object, "epoch", report->epoch);
+	for (size_t i = 0; i < report->n_transports; i++)
+		(void)json_object_array_add(
+			transports,
+			json_object_new_string(report->transports[i]));
+	json_add(object, "transports", transports);
 	for (size_t i = 0; i < report->n_pools; i++) {
 		const struct node_pool_report *pool = &report->pools[i];
 		struct json_object *item = json_object_new_object();
@@ -194,6 +281,28 @@ static void scan_pools(struct json_scan *scan, struct json_object *status,
 	report->n_pools = n;
 }
 
+static void scan_transports(struct json_scan *scan, struct json_object *status,
+			    struct node_report *report)
+{
+	struct json_object *all = json_scan_array(
+		scan, status, "transports", NODE_REPORT_TRANSPORTS_MAX, false);
+	size_t n = all ? json_object_array_length(all) : 0;
+
+	for (size_t i = 0; i < n; i++) {
+		struct json_object *item = json_object_array_get_idx(all, i);
+
+		if (!json_object_is_type(item, json_type_string) ||
+		    (size_t)json_object_get_string_len(item) >=
+			    sizeof(report->transports[i])) {
+			json_scan_fail(scan, "transports",
+				       "has a member that is no transport");
+			return;
+		}
+		strcpy(report->transports[i], json_object_get_string(item));
+		report->n_transports++;
+	}
+}
+
 void node_report_scan(struct json_scan *scan, struct json_object *status,
 		      struct node_report **ret)
 {
@@ -213,6 +322,9 @@ void node_report_scan(struct json_scan *scan, struct json_object *status,
 		       sizeof(report->version), false);
 	json_scan_text(scan, status, "bootID", report->boot_id,
 		       sizeof(report->boot_id), false);
+	report->epoch = json_scan_number(scan, status, "epoch", 0, INT64_MAX,
+					 false);
+	scan_transports(scan, status, report);
 	scan_pools(scan, status, report);
 	json_scan_at(scan, "status.conditions");
 	report->ready = (enum node_ready)json_scan_enum(

@@ -190,6 +190,7 @@ struct plan {
 	const struct snapshot_record *source;
 	struct capacity capacity;
 	struct planner_split *now; /* owned; of the source's sizes */
+	struct planner_growth growth;
 };
 
 static bool is_allowed(const struct volume_spec *spec,
@@ -215,11 +216,12 @@ static int pool_of_source(const struct plan *plan,
 			  const struct snapshot_split *split,
 			  struct planner_pool **ret, struct error *err)
 {
-	const struct node_state *node = capacity_node(&plan->capacity,
-						      split->node);
+	const struct capacity_node *node = capacity_node(&plan->capacity,
+							 split->node);
 
 	if (node && !node->reachable)
-		return error_set(err, EHOSTUNREACH, "%s", node->problem);
+		return error_set(err, EHOSTUNREACH, "%s",
+				 node->problem ?: node->name);
 	*ret = capacity_pool(&plan->capacity, split->node, split->pool);
 	if (!node || !*ret || !(*ret)->online)
 		return error_set(err, EIO,
@@ -233,6 +235,7 @@ static void place_take(struct plan *plan, const struct snapshot_split *split,
 		       size_t pool)
 {
 	plan->capacity.pools[pool].available -= split->size;
+	capacity_take(&plan->capacity, pool, split->size);
 	plan->now[split->index] = (struct planner_split){
 		.pool = pool,
 		.size = split->size,
@@ -395,30 +398,60 @@ static int clone_splits_set(struct plan *plan,
 	return 0;
 }
 
-static int plan_from(struct plan *plan, struct error *err)
+static int place_clone(void *plan_, struct capacity *capacity,
+		       struct error *err)
 {
-	const struct volume_spec *spec = &plan->op->record->spec;
-	const struct snapshot_record *source = plan->source;
-	struct planner_growth growth = {0};
-	int r = 0;
+	struct plan *plan = plan_;
+	size_t n = plan->source->n_splits;
+	int r;
 
-	plan->now = calloc(source->n_splits + 1, sizeof(*plan->now));
-	if (!plan->now)
-		return error_set(err, ENOMEM, "out of memory");
+	planner_growth_done(&plan->growth);
+	memset(plan->now, 0, n * sizeof(*plan->now));
 	r = place_all(plan, err);
 	if (r == 0)
-		r = planner_grow(spec, plan->now, source->n_splits,
-				 plan->capacity.pools, plan->capacity.n_pools,
-				 spec->capacity, &growth, err);
+		r = planner_grow(&plan->op->record->spec, plan->now, n,
+				 capacity->pools, capacity->n_pools,
+				 plan->op->record->spec.capacity, &plan->growth,
+				 err);
 	if (r == -ENOSPC)
-		capacity_name_silent(&plan->capacity, err);
+		capacity_name_silent(capacity, err);
+	for (size_t i = 0; r == 0 && i < n; i++)
+		capacity_take(capacity, plan->now[i].pool,
+			      plan->growth.sizes[i] - plan->now[i].size);
+	for (size_t i = 0; r == 0 && i < plan->growth.n_extra; i++)
+		capacity_take(capacity, plan->growth.extra[i].pool,
+			      plan->growth.extra[i].size);
+	return r;
+}
+
+/* What the source's nodes say themselves decides what is shared. */
+static int clone_capacity(struct plan *plan, struct error *err)
+{
+	struct volume_context *ctx = plan->op->ctx;
+	int r = capacity_load(ctx, &plan->capacity, err);
+
+	for (size_t i = 0; r == 0 && i < plan->source->n_splits; i++)
+		capacity_want(&plan->capacity, plan->source->splits[i].node);
+	return r < 0 ? r : capacity_ask_wanted(ctx, &plan->capacity, err);
+}
+
+static int plan_from(struct plan *plan, struct error *err)
+{
+	int r;
+
+	plan->now = calloc(plan->source->n_splits + 1, sizeof(*plan->now));
+	if (!plan->now)
+		return error_set(err, ENOMEM, "out of memory");
+	r = clone_capacity(plan, err);
 	if (r == 0)
-		r = clone_splits_set(plan, &growth, err);
+		r = capacity_settle(plan->op->ctx, &plan->capacity, place_clone,
+				    plan, err);
+	if (r == 0)
+		r = clone_splits_set(plan, &plan->growth, err);
 	/* The last set of a stripe may be more than was asked for. */
 	if (r == 0)
 		plan->op->record->spec.capacity = volume_record_target(
 			plan->op->record);
-	planner_growth_done(&growth);
 	return r;
 }
 
@@ -445,13 +478,12 @@ int clone_source_plan(struct operation *op, struct error *err)
 	if (r == 0)
 		r = spec_take(&op->record->spec, &source->spec,
 			      source->n_splits, err);
-	if (r == 0)
-		r = capacity_ask(op->ctx, &plan.capacity, err);
 	if (r == 0) {
 		plan.source = source;
 		r = plan_from(&plan, err);
-		capacity_done(&plan.capacity);
 	}
+	planner_growth_done(&plan.growth);
+	capacity_done(&plan.capacity);
 	free(plan.now);
 	snapshot_record_free(source);
 	return r;
