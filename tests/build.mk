@@ -19,6 +19,8 @@ $(eval $(call unit_test,tests/csi/recorded_test,csi_suite,csi/testkit/csi_test_k
 $(eval $(call test_helper,tests/csi/rules_main,csi_suite))
 $(eval $(call test_helper,tests/csi/pairs_main,csi_suite))
 $(eval $(call test_helper,tests/csi/life_main,csi_suite))
+$(eval $(call test_helper,tests/csi/scale_main,csi_suite))
+$(eval $(call test_helper,tests/fake_cluster,volume,,csi/testkit/fake_node.c csi/testkit/fake_node_copies.c))
 CSI_TESTS += tests/system/check_csi.sh tests/system/check_csi_pairs.sh \
   tests/system/check_csi_kill.sh tests/system/check_csi_move.sh \
   tests/system/check_csi_inline.sh
