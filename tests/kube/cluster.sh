@@ -297,7 +297,8 @@ test_data_paths_and_records_outlive_the_server_and_its_etcd() {
 	fails any "" ctl volume create x --size 64MiB
 	etcd_start
 	eventually 30 k get volumesplits
-	ctl volume create x --size 64MiB
+	# Nodes are heard of again only after a heartbeat each.
+	eventually 60 ctl volume create x --size 64MiB
 	ctl volume delete x
 	on 1 trib umount w
 	ctl volume delete w
