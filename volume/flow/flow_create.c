@@ -90,8 +90,11 @@ static void create_tell_copies(struct operation *op, char *ret, size_t size)
 			       n - COPIES_NAMED);
 	if (n > 0)
 		(void)store_tell(op->ctx->store, RECORD_KIND_VOLUME, op->name,
-				 false, "Copied", NULL,
-				 "%s; the others share their pools' data", ret);
+				 false, "Copied", NULL, "%s%s", ret,
+				 n < op->record->n_splits
+					 ? "; the others share their pools' "
+					   "data"
+					 : "");
 }
 
 static int create_finish(struct operation *op, struct error *err)
