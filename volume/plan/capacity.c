@@ -364,14 +364,14 @@ static void plan_remember(const struct capacity *capacity)
 static int capacity_know_more(struct volume_context *ctx,
 			      struct capacity *capacity)
 {
-	struct capacity now;
+	struct capacity now, before = *capacity;
 
 	if (!capacity->kept)
 		return capacity_ask_rest(ctx, capacity, NULL);
 	if (capacity_load_at(ctx, true, &now, NULL) < 0)
 		return 0;
-	capacity_done(capacity);
 	*capacity = now;
+	capacity_done(&before);
 	return 1;
 }
 

@@ -79,8 +79,8 @@ static void is_refused_with_more_than_it_may_have(void **state)
 	static const char *const bad[] = {
 		"\"transports\":[\"0123456789abcdef\"]}}",
 		"\"transports\":[1]}}",
-		"\"transports\":[\"\",\"\",\"\",\"\",\"\",\"\",\"\",\"\","
-		"\"\"]}}",
+		("\"transports\":[\"\",\"\",\"\",\"\",\"\",\"\",\"\",\"\","
+		 "\"\"]}}"),
 		"\"epoch\":-1}}",
 		"\"epoch\":\"x\"}}",
 	};

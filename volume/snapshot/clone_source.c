@@ -265,7 +265,8 @@ static int place_refused(const struct plan *plan,
 	struct planner_pool *pool = NULL;
 	char text[SIZE_TEXT_MAX];
 
-	(void)pool_of_source(plan, split, &pool, NULL);
+	if (pool_of_source(plan, split, &pool, NULL) < 0)
+		return -ENOSPC; /* @err says why there is no copy */
 	if (!is_allowed(&plan->op->record->spec, pool))
 		return error_prefix(err, -ENOSPC,
 				    "split %u of the source is in pool '%s' of "
