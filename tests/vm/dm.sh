@@ -14,6 +14,7 @@ test_a_fuse_file_in_use_is_made_anew
 test_a_loop_device_in_use_is_made_anew
 test_a_kill_at_any_step_of_an_exchange_by_fuse
 test_a_silent_server_moves_by_nbd'
+known_panic=io_fallback_tw # Linux 6.12, when a ublk server is killed
 inside_vm -m 1024 -d pool:1G -- "$@"
 . "$TOP/tests/initiator_lib.sh"
 need mkfs.ext4 mkfs.xfs e2fsck resize2fs dmsetup

@@ -9,8 +9,7 @@ need mkfs.ext4
 /usr/bin/python3 -c 'import nbd' 2>/dev/null || skip_all "needs python3-libnbd"
 "$TOP/tests/vm/fetch" >"$TEST_DIR/fetch.log" 2>&1 ||
 	skip_all "no virtual machine: $(tail -n 1 "$TEST_DIR/fetch.log")"
-vm=$TOP/build/vm
-files=$(mktemp -d "$vm/power.XXXXXX")
+files=$(mktemp -d "${VM_CACHE:-$TOP/build/vm}/power.XXXXXX") || exit
 at_exit rm -rf "$files"
 
 # boot: the node, with its disk; in(guest) runs a command there

@@ -12,7 +12,7 @@ need nbdkit
 /usr/bin/python3 -c 'import nbd' 2>/dev/null || skip_all "needs python3-libnbd"
 "$TOP/tests/vm/fetch" >"$TEST_DIR/fetch.log" 2>&1 ||
 	skip_all "no virtual machine: $(tail -n 1 "$TEST_DIR/fetch.log")"
-files=$(mktemp -d "$TOP/build/vm/power_raw.XXXXXX")
+files=$(mktemp -d "${VM_CACHE:-$TOP/build/vm}/power_raw.XXXXXX") || exit
 at_exit rm -rf "$files"
 
 # blockd_on RUN DISK DISK DISK: its command line, with raw pools

@@ -19,7 +19,7 @@ test_runs_a_command_as_root_under_the_fetched_kernel_and_passes_its_code() {
 	same $rc 7 "$(cat "$TEST_DIR/err")"
 	# shellcheck disable=SC1091
 	same "$(cat "$TEST_DIR/out")" \
-		"$(. "$TOP/build/vm/env" && echo "$kernel_release")
+		"$(. "${VM_CACHE:-$TOP/build/vm}/env" && echo "$kernel_release")
 0
 $PWD
 $TRIB_VM_WORD
