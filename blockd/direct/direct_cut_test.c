@@ -202,12 +202,8 @@ static struct object *cut_frozen(struct object *object)
 	struct object *snap = model_empty_slot(&direct_case_run);
 	struct extent_record record;
 	struct pool_copy copy = {object->record.name, &record};
-	char cut[UUID_TEXT_SIZE];
 
-	(void)uuid_make(cut);
-	model_new_record(&direct_case_run, &record, object->record.size);
-	record.kind = EXTENT_KIND_SNAPSHOT;
-	model_origin_set(&record, object, cut);
+	direct_case_snapshot_record(object, &record);
 	MUST(&direct_case_run,
 	     direct_case_run.pool->ops->hold(direct_case_run.pool,
 					     object->record.name,

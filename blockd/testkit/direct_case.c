@@ -113,18 +113,25 @@ void direct_case_end(struct object *object)
 	model_run_end(&direct_case_run);
 }
 
+void direct_case_snapshot_record(struct object *object,
+				 struct extent_record *ret)
+{
+	char cut[UUID_TEXT_SIZE];
+
+	(void)uuid_make(cut);
+	model_new_record(&direct_case_run, ret, object->record.size);
+	ret->kind = EXTENT_KIND_SNAPSHOT;
+	model_origin_set(ret, object, cut);
+}
+
 struct object *direct_case_snapshot(struct object *object)
 {
 	struct object *snap = model_empty_slot(&direct_case_run);
 	struct extent_record record;
 	struct pool_copy copy = {object->record.name, &record};
-	char cut[UUID_TEXT_SIZE];
 
-	(void)uuid_make(cut);
-	model_new_record(&direct_case_run, &record, object->record.size);
-	record.kind = EXTENT_KIND_SNAPSHOT;
+	direct_case_snapshot_record(object, &record);
 	record.reserved = model_usage(&direct_case_run, object).allocated;
-	model_origin_set(&record, object, cut);
 	MUST(&direct_case_run,
 	     direct_case_run.pool->ops->copy(direct_case_run.pool, &copy, 1,
 					     NULL, NULL, &direct_case_run.err));

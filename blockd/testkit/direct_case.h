@@ -34,6 +34,9 @@ void direct_case_verify(void);
 /* Check that its requests do not wait: the device was resumed. */
 void direct_case_goes_on(struct object *object);
 
+/* Make the record of a snapshot, in a cut of its own. */
+void direct_case_snapshot_record(struct object *object,
+				 struct extent_record *ret);
 /* Take a snapshot. Its writes are held. */
 struct object *direct_case_snapshot(struct object *object);
 
