@@ -441,8 +441,7 @@ static int set_locked(struct exports *exports, struct extent *extent,
 {
 	const struct extent_export *now = &extent->record.export;
 	const char *name = extent->record.name;
-	const bool over = now->exists && !now->read_only &&
-			  request->epoch > now->epoch;
+	const bool existed = now->exists;
 	int r = check_set(exports, extent, request, err);
 
 	if (r == 0)
@@ -461,7 +460,9 @@ static int set_locked(struct exports *exports, struct extent *extent,
 		return r;
 	}
 	r = serve(exports, extent, now, err);
-	if (r == 0 && over)
+	/* Also when it is repeated: a blockd before may have been killed here.
+	 */
+	if (r == 0 && existed)
 		settle_over(extent);
 	if (r == 0) /* else what it was may still be served */
 		lun_table_settle(exports->luns, name, &now->scsi);
@@ -508,7 +509,7 @@ static int remove_locked(struct exports *exports, struct extent *extent,
 	}
 	if (r == 0)
 		r = unserve(exports, extent, now->epoch, err);
-	if (r == 0 && !now->read_only)
+	if (r == 0)
 		settle_over(extent);
 	if (r == 0)
 		lun_table_settle(exports->luns, extent->record.name, NULL);
