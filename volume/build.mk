@@ -19,7 +19,7 @@ volume_store := $(volume_stores) volume/op/leader_election.c volume/cluster/node
 $(eval $(call library,volume,\
   volume/mount/branch_check.c volume/mount/branch_fs.c volume/mount/branch_tool.c volume/op/context.c volume/op/cut.c volume/op/extent_pull.c volume/op/flow.c volume/extent/export_stats.c volume/extent/extent_copies.c volume/extent/extent_snapshot.c \
   volume/extent/extents.c \
-  volume/flow/flow_attach.c volume/flow/flow_check.c volume/flow/flow_create.c volume/flow/flow_delete.c volume/flow/flow_forget.c volume/flow/flow_move.c volume/flow/move_copy.c volume/flow/move_drop.c volume/flow/drain.c volume/flow/rebalance.c \
+  volume/flow/flow_attach.c volume/flow/flow_check.c volume/flow/flow_create.c volume/flow/flow_delete.c volume/flow/flow_forget.c volume/move/flow_move.c volume/move/move_copy.c volume/move/move_drop.c volume/move/drain.c volume/move/rebalance.c \
   volume/op/iscsi_route.c \
   volume/flow/flow_detach.c volume/flow/flow_resize.c volume/record/json_scan.c \
   $(volume_store) volume/record/label.c volume/mount/local.c volume/mount/stale_mounts.c \
@@ -39,7 +39,7 @@ $(eval $(call library,volume,\
   volume/plan/planner_grow.c volume/plan/planner_in_place.c volume/plan/planner_move.c volume/plan/planner_rebalance.c volume/plan/planner_strategy.c \
   volume/flow/resize_extents.c volume/flow/resize_here.c volume/plan/volume_plan.c \
   volume/plan/capacity.c volume/mount/local_fs.c volume/mount/local_union.c volume/op/split.c volume/flow/status.c \
-  volume/mount/union_process.c volume/record/volume_record.c volume/record/volume_record_json.c \
+  volume/mount/union_process.c volume/record/volume_record.c volume/record/volume_record_json.c volume/record/split_move_json.c \
   volume/record/volume_spec.c,\
   json-c libcurl sqlite3 yaml-0.1 mount blkid,initiator launch rpc proto base))
 
@@ -90,7 +90,7 @@ $(eval $(call fuzzer,volume/store/kube/api/kube_watch_event_fuzz,volume/store/ku
   base/log.c,-ljson-c))
 $(eval $(call fuzzer,volume/record/volume_record_fuzz,volume/record/volume_record.c \
   volume/record/record_json.c \
-  volume/record/volume_record_json.c volume/record/volume_spec.c volume/record/json_scan.c \
+  volume/record/volume_record_json.c volume/record/split_move_json.c volume/record/volume_spec.c volume/record/json_scan.c \
   volume/record/label.c base/blockdev/segments.c base/clock.c base/error.c base/file.c \
   base/uuid_name.c base/log.c base/size.c,-ljson-c))
 $(eval $(call fuzzer,volume/store/kube/api/kube_yaml_fuzz,volume/store/kube/api/kube_yaml.c base/error.c,\
@@ -105,7 +105,7 @@ $(OUT)/test/tests/volume_snapshot_kill_test $(OUT)/test/tests/volume_lost_test: 
 $(eval $(call unit_test,volume/record/snapshot_record_test,volume))
 $(eval $(call fuzzer,volume/record/snapshot_record_fuzz,volume/record/snapshot_record.c \
   volume/record/snapshot_record_json.c volume/record/group_record_json.c \
-  volume/record/volume_record.c volume/record/volume_record_json.c volume/record/record_json.c \
+  volume/record/volume_record.c volume/record/volume_record_json.c volume/record/split_move_json.c volume/record/record_json.c \
   volume/record/volume_spec.c volume/record/json_scan.c volume/record/label.c \
   base/blockdev/segments.c base/clock.c base/error.c base/file.c base/uuid_name.c base/log.c \
   base/size.c,-ljson-c))

@@ -9,7 +9,7 @@
 #include "cli/command/command.h"
 #include "cli/text/json.h"
 #include "volume/flow/forget_lost.h"
-#include "volume/flow/move.h"
+#include "volume/move/move.h"
 
 static struct json_object *json_moved(const char *volume,
 				      const struct volume_split *split,

@@ -6,7 +6,7 @@
 #include "cli/command/command.h"
 #include "cli/text/json.h"
 #include "cli/text/table.h"
-#include "volume/flow/rebalance.h"
+#include "volume/move/rebalance.h"
 
 struct rebalancing {
 	struct cli *cli;

@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "volume/flow/move.h"
 #include "volume/mount/local.h"
+#include "volume/move/move.h"
 #include "volume/op/flow.h"
 #include "volume/op/split.h"
 #include "volume/snapshot/clone_source.h"

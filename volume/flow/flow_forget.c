@@ -9,10 +9,10 @@
 
 #include "base/cleanup.h"
 #include "volume/flow/forget_lost.h"
-#include "volume/flow/move_copy.h"
 #include "volume/flow/resize_here.h"
 #include "volume/mount/local.h"
 #include "volume/mount/local_union.h"
+#include "volume/move/move_copy.h"
 #include "volume/op/flow.h"
 
 struct forget {

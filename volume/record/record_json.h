@@ -37,6 +37,7 @@ struct json_object *record_json_metadata(const char *name, const char *uid,
 struct json_object *record_json_spec(const struct volume_spec *spec);
 struct json_object *record_json_names(const struct name_list *list);
 struct json_object *record_json_given_up(const struct volume_record *record);
+struct json_object *record_json_move(const struct split_move *move);
 struct json_object *record_json_conditions(
 	const struct volume_condition *conditions, size_t n);
 
@@ -48,6 +49,9 @@ void record_scan_spec(struct json_scan *scan, struct json_object *object,
 /* Member "givenUp" of @status. */
 void record_scan_given_up(struct json_scan *scan, struct json_object *status,
 			  struct volume_record *record);
+/* Member "move" of @object, the split number @index. */
+void record_scan_move(struct json_scan *scan, struct json_object *object,
+		      unsigned index, struct volume_split *split);
 /* Member "conditions" of @status. */
 void record_scan_conditions(struct json_scan *scan, struct json_object *status,
 			    struct volume_condition **ret, size_t *ret_count);

@@ -84,11 +84,19 @@ enum split_state {
 			  half undone */
 };
 
+/* How a split moves (volume/move/move_way.h). */
+enum split_move_way {
+	SPLIT_MOVE_COPY,  /* copied while nobody has the volume attached */
+	SPLIT_MOVE_UNION, /* file by file, by the union that is mounted */
+	SPLIT_MOVE_BLOCK, /* copied while its device is used, then exchanged */
+};
+
 /*
  * The other place of a split that moves: where its copy is made. Once the split
  * is there: the place that it has left, with an extent to be deleted.
  */
 struct split_move {
+	enum split_move_way way;
 	char node[RECORD_NAME_SIZE]; /* "": it does not move */
 	char pool[RECORD_NAME_SIZE];
 	char extent[RECORD_NAME_SIZE];
@@ -348,6 +356,8 @@ void volume_record_free(struct volume_record *record); /* NULL is fine */
 const char *volume_phase_name(enum volume_phase phase);
 const char *split_state_name(enum split_state state);
 const char *attachment_state_name(enum attachment_state state);
+/* "Copy", "Union", "Block". */
+const char *split_move_way_name(enum split_move_way way);
 
 /* Sum of all splits in bytes, once the growing ones have grown. */
 uint64_t volume_record_target(const struct volume_record *record);

@@ -52,21 +52,6 @@ enum split_state split_state_scan(struct json_scan *scan,
 
 /* ---- encode ---- */
 
-static struct json_object *encode_move(const struct split_move *move)
-{
-	struct json_object *object = json_object_new_object();
-
-	json_add_text(object, "node", move->node);
-	json_add_text(object, "pool", move->pool);
-	json_add_text(object, "extent", move->extent);
-	json_add_text(object, "extentID", move->extent_id);
-	if (move->copied)
-		json_add_number(object, "copied", move->copied);
-	if (move->left)
-		json_add(object, "left", json_object_new_boolean(true));
-	return object;
-}
-
 static struct json_object *encode_splits(const struct volume_record *record)
 {
 	struct json_object *array = json_object_new_array();
@@ -105,7 +90,7 @@ static struct json_object *encode_splits(const struct volume_record *record)
 			json_add_text(object, "sourceState",
 				      split_names[s->source_state]);
 		if (s->move.node[0])
-			json_add(object, "move", encode_move(&s->move));
+			json_add(object, "move", record_json_move(&s->move));
 		(void)json_object_array_add(array, object);
 	}
 	return array;
@@ -207,29 +192,6 @@ static void scan_split_source(struct json_scan *scan,
 		json_scan_fail(scan, "sourceState", "is of no extent");
 }
 
-static void scan_move(struct json_scan *scan, struct json_object *object,
-		      unsigned index, struct volume_split *split)
-{
-	struct json_object *in = json_scan_object(scan, object, "move", false);
-	struct split_move *move = &split->move;
-
-	if (!in)
-		return;
-	json_scan_at(scan, "status.splits[%u].move", index);
-	record_scan_name(scan, in, "node", move->node);
-	record_scan_name(scan, in, "pool", move->pool);
-	record_scan_name(scan, in, "extent", move->extent);
-	record_scan_uuid(scan, in, "extentID", move->extent_id, false);
-	move->copied = json_scan_number(scan, in, "copied", 0, split->size,
-					false);
-	move->left = json_scan_flag(scan, in, "left");
-	if (strcmp(move->node, split->node) == 0 &&
-	    strcmp(move->extent, split->extent) == 0)
-		json_scan_fail(scan, "extent", "is the split's own");
-	if (!move->extent_id[0] && (move->copied || move->left))
-		json_scan_fail(scan, "extentID", "is missing");
-}
-
 static void volume_scan_split(struct json_scan *scan,
 			      struct json_object *object, unsigned index,
 			      struct volume_split *split)
@@ -261,7 +223,7 @@ static void volume_scan_split(struct json_scan *scan,
 	if (split->state != SPLIT_PLANNED && split->state != SPLIT_DELETED &&
 	    !split->extent_id[0])
 		json_scan_fail(scan, "extentID", "is missing");
-	scan_move(scan, object, index, split);
+	record_scan_move(scan, object, index, split);
 }
 
 /*

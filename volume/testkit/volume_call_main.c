@@ -25,7 +25,7 @@
 #include "base/size.h"
 #include "volume/cluster/node_remove.h"
 #include "volume/flow/forget_lost.h"
-#include "volume/flow/move.h"
+#include "volume/move/move.h"
 #include "volume/snapshot/snapshot.h"
 #include "volume/volume.h"
 

@@ -3,13 +3,16 @@
 #ifndef VOLUME_MOVE_COPY_H
 #define VOLUME_MOVE_COPY_H
 
-#include "volume/flow/move.h"
+#include "volume/move/move.h"
 #include "volume/op/split.h"
+
+struct move_way;
 
 struct move {
 	struct operation op;
 	const struct volume_move_request *request;
-	size_t index;                       /* the split */
+	const struct move_way *way; /* NULL: nothing is left to be done */
+	size_t index;               /* the split */
 	char export[RECORD_NAME_SIZE + 24]; /* as node_extent.nbd_name */
 	char address[NODE_ADDRESS_SIZE];    /* of the server that has it */
 	struct node_client *to;             /* borrowed */

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "volume/flow/move_copy.h"
+#include "volume/move/move_copy.h"
 
 struct volume_split *move_split(struct operation *op)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The copy of a split that moves: served, made and filled. */
-#include "volume/flow/move_copy.h"
+#include "volume/move/move_copy.h"
 
 #include <errno.h>
 #include <poll.h>

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "volume/flow/move.h"
+#include "volume/move/move.h"
 #include "volume/op/context.h"
 #include "volume/plan/capacity.h"
 #include "volume/snapshot/snapshot.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "volume/flow/rebalance.h"
+#include "volume/move/rebalance.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "volume/flow/move.h"
+#include "volume/move/move.h"
 #include "volume/op/context.h"
 #include "volume/plan/capacity.h"
 #include "volume/plan/planner_rebalance.h"

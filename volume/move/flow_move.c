@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * volume_move(). The record says Moving from before the first step to the one
- * write that makes the copy the split's. After that the old extent is only left
- * over, and the volume Ready.
+ * volume_move(), in whichever way. Then the way of a volume that nobody has
+ * attached. The record says Moving from before the first step to the one write
+ * that makes the copy the split's. After that the old extent is only left over,
+ * and the volume Ready.
  */
-#include "volume/flow/move.h"
+#include "volume/move/move.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -12,13 +13,12 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "volume/flow/move_copy.h"
 #include "volume/mount/local.h"
-#include "volume/op/flow.h"
+#include "volume/move/move_way.h"
 
 /* ---- may it move? ---- */
 
-static int move_check_unattached(struct operation *op, struct error *err)
+static int copy_check(struct operation *op, struct error *err)
 {
 	const struct volume_record *record = op->record;
 
@@ -95,11 +95,7 @@ static int move_check(struct operation *op, struct error *err)
 		r = error_set(err, EBUSY,
 			      "it is half way through a resize; finish that by "
 			      "`trib volume resize` first");
-	if (r == 0)
-		r = move_find(op, err);
-	return r == 0 && op->record->phase == VOLUME_MOVING
-		       ? move_check_unattached(op, err)
-		       : r;
+	return r < 0 ? r : move_find(op, err);
 }
 
 /* What an earlier move has left goes first; then 1, unless more is asked for.
@@ -130,14 +126,12 @@ static int move_raise(struct operation *op, struct error *err)
 static int move_begin(struct operation *op, struct error *err)
 {
 	struct move *move = container_of(op, struct move, op);
-	int r;
+	int r = copy_check(op, err);
 
 	op->total = 5;
-	if (op->record->phase == VOLUME_MOVING)
-		return 0;
-	r = move_check_unattached(op, err);
-	if (r == 0)
-		r = volume_plan_move(op, move->index, &move->request->to, err);
+	if (r < 0 || op->record->phase == VOLUME_MOVING)
+		return r;
+	r = volume_plan_move(op, move->index, &move->request->to, err);
 	if (r == 0)
 		r = move_raise(op, err);
 	if (r < 0)
@@ -228,38 +222,17 @@ static int move_keep(struct operation *op, int r, struct error *err)
 			    "on, or take it back with --cancel): ");
 }
 
-static const struct flow_phase move_phases[] = {
-	{move_check, FLOW_LEAVE}, {move_finish_earlier, FLOW_LEAVE},
+static const struct flow_phase copy_phases[] = {
 	{move_begin, FLOW_LEAVE}, {move_export, FLOW_UNDO},
 	{move_make, FLOW_UNDO},   {move_copy, FLOW_UNDO},
 	{move_switch, FLOW_UNDO}, {move_end, FLOW_LEAVE},
 	{NULL, FLOW_LEAVE},
 };
-static const struct flow move_flow = {
-	.phases = move_phases,
+static const struct flow copy_flow = {
+	.phases = copy_phases,
 	.undo = move_undo,
 	.keep = move_keep,
 };
-
-int volume_move(struct volume_context *ctx,
-		const struct volume_move_request *request,
-		struct volume_split *ret_split, struct error *err)
-{
-	struct move move = {.request = request};
-	int r = operation_begin_id(&move.op, ctx, request->name,
-				   "moving a split of volume", err);
-
-	if (r < 0)
-		return r;
-	r = flow_run(&move_flow, &move.op, err);
-	if (r == 0 && ret_split)
-		*ret_split = *move_split(&move.op);
-	operation_end(&move.op);
-	return r < 0 ? error_prefix(err, r, "move volume '%s': ", move.op.name)
-		     : 0;
-}
-
-/* ---- cancel ---- */
 
 /*
  * The node that has the copy does not answer. The volume need not wait for it:
@@ -277,36 +250,127 @@ static int cancel_later(struct operation *op, struct volume_split *split,
 	return operation_save(op, err);
 }
 
+static int copy_cancel(struct operation *op, struct error *err)
+{
+	struct volume_split *split = move_split(op);
+	int r = move_take_back(op, split, err);
+
+	return r < 0 && error_is_open(r) ? cancel_later(op, split, err) : r;
+}
+
+const struct move_way move_way_copy = {
+	.way = SPLIT_MOVE_COPY,
+	.check = copy_check,
+	.flow = &copy_flow,
+	.cancel = copy_cancel,
+};
+
+/* ---- any way ---- */
+
+/* In the order in which they are tried for a new move. */
+static const struct move_way *const move_ways[] = {
+	&move_way_copy,
+};
+
+static const struct move_way *way_of(const struct volume_split *split)
+{
+	for (size_t i = 0; i < array_size(move_ways); i++)
+		if (move_ways[i]->way == split->move.way)
+			return move_ways[i];
+	return NULL;
+}
+
+/*
+ * Choose the way that is begun, else the first that takes it. Why the last one
+ * with a reason does not is told.
+ */
+static int move_choose(struct operation *op, struct error *err)
+{
+	struct move *move = container_of(op, struct move, op);
+	int r = -EOPNOTSUPP;
+
+	if (op->record->phase == VOLUME_MOVING) {
+		move->way = way_of(move_split(op));
+		return move->way ? 0
+				 : error_set(err, EOPNOTSUPP,
+					     "it moves in the way '%s', which "
+					     "this version does not know",
+					     split_move_way_name(
+						     move_split(op)->move.way));
+	}
+	for (size_t i = 0; r < 0 && i < array_size(move_ways); i++) {
+		struct error why = {0};
+		int e = move_ways[i]->check(op, &why);
+
+		if (e == 0)
+			move->way = move_ways[i];
+		if (e == -EOPNOTSUPP)
+			continue;
+		r = e;
+		if (err)
+			*err = why;
+	}
+	return r;
+}
+
+static const struct flow_phase move_phases[] = {
+	{move_check, FLOW_LEAVE},
+	{move_finish_earlier, FLOW_LEAVE},
+	{move_choose, FLOW_LEAVE},
+	{NULL, FLOW_LEAVE},
+};
+static const struct flow move_flow = {.phases = move_phases};
+
+int volume_move(struct volume_context *ctx,
+		const struct volume_move_request *request,
+		struct volume_split *ret_split, struct error *err)
+{
+	struct move move = {.request = request};
+	int r = operation_begin_id(&move.op, ctx, request->name,
+				   "moving a split of volume", err);
+
+	if (r < 0)
+		return r;
+	r = flow_run(&move_flow, &move.op, err);
+	if (r == 0 && move.way)
+		r = flow_run(move.way->flow, &move.op, err);
+	if (r == 0 && ret_split)
+		*ret_split = *move_split(&move.op);
+	operation_end(&move.op);
+	return r < 0 ? error_prefix(err, r, "move volume '%s': ", move.op.name)
+		     : 0;
+}
+
 static int cancel_run(struct operation *op, struct error *err)
 {
+	struct move *move = container_of(op, struct move, op);
+	const struct move_way *way;
+
 	if (!op->record)
 		return error_set(err, ENOENT, "there is no volume '%s'",
 				 op->name);
-	for (size_t i = 0; i < op->record->n_splits; i++) {
-		struct volume_split *split = &op->record->splits[i];
-
-		int r;
-
-		if (op->record->phase != VOLUME_MOVING || split->move.left ||
-		    !split->move.node[0])
-			continue;
-		r = move_take_back(op, split, err);
-		return r < 0 && error_is_open(r) ? cancel_later(op, split, err)
-						 : r;
-	}
-	return 0;
+	if (op->record->phase != VOLUME_MOVING)
+		return 0;
+	move->index = move_open(op->record);
+	way = way_of(move_split(op));
+	return way ? way->cancel(op, err)
+		   : error_set(err, EOPNOTSUPP,
+			       "it moves in the way '%s', which this version "
+			       "does not know",
+			       split_move_way_name(move_split(op)->move.way));
 }
 
 int volume_move_cancel(struct volume_context *ctx, const char *name,
 		       struct error *err)
 {
-	struct operation op;
-	int r = operation_begin_id(&op, ctx, name,
+	struct move move = {0};
+	int r = operation_begin_id(&move.op, ctx, name,
 				   "taking back a move of volume", err);
 
 	if (r < 0)
 		return r;
-	r = cancel_run(&op, err);
-	operation_end(&op);
-	return r < 0 ? error_prefix(err, r, "move volume '%s': ", op.name) : 0;
+	r = cancel_run(&move.op, err);
+	operation_end(&move.op);
+	return r < 0 ? error_prefix(err, r, "move volume '%s': ", move.op.name)
+		     : 0;
 }
