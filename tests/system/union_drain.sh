@@ -128,6 +128,61 @@ delayed() {
 }
 
 # A copy of what is in it changes the times of the directory's own copy.
+place() { # BRANCH PLACE TURN
+	mkdir -m 700 "$D/$1/.tributary"
+	echo "$2 $3" >"$D/$1/.tributary/place"
+}
+numbers() { (cd "$M" && find . ! -name . -printf '%i %p\n' | sort -k 2); }
+
+# A new file system takes over all that another one has, and its place.
+test_a_branch_takes_the_place_of_another() {
+	branches a 64M b 128M c 64M
+	mkdir -p "$D/a/d/e"
+	echo one >"$D/a/d/e/one"
+	head -c 3000000 /dev/urandom >"$D/a/big"
+	union policy=ff "$D/a:$D/b"
+	place c 0 1
+	touch "$D/c/two"
+	mkdir "$D/b/stays"
+	ctl add "$D/c"
+	ctl drain "$D/a"
+	# New files meanwhile, too: the numbers of c begin anew.
+	echo new >"$M/new"
+	eventually 60 is 0 mode gone
+	# Though b has more room.
+	same "$(find "$D/c/d" "$D/c/big" -type f | wc -l)" 2
+	mkdir "$M/d/more"
+	for i in 1 2 3 4 5 6 7 8 9; do echo $i >"$M/d/more/$i"; done
+	setfattr -n user.x -v y "$M"
+	chmod 751 "$M"
+	numbers >"$D/before"
+	same "$(sed 's/ .*//' "$D/before" | sort | uniq -d)" ""
+	kill -9 "$(server)"
+	eventually 30 diff "$D/before" <(numbers)
+	# The next mount has it where the other one was.
+	stop
+	# A file that cannot move keeps the branch.
+	touch "$D/c/stays"
+	union policy=ff "$D/c:$D/b"
+	numbers | grep -v stays | diff <(grep -v stays "$D/before") -
+	same "$(stat -c %i "$M/two")" "$((1 << 48 | $(stat -c %i "$D/c/two")))"
+	# A file that leaves keeps its number, and an inode there until it is removed.
+	local stub
+	stub=$D/c/.tributary/moved-$(printf %016x "$(stat -c %i "$M/two")")
+	ctl drain "$D/c"
+	eventually 60 test ! -e "$D/c/two"
+	ctl drain --stop "$D/c"
+	numbers | grep -v stays | diff <(grep -v stays "$D/before") -
+	[ -e "$stub" ] || fail "no $stub"
+	rm "$M/two"
+	[ ! -e "$stub" ] || fail "it is there still"
+	# A note that makes no sense is none.
+	stop
+	echo "0 999" >"$D/c/.tributary/place"
+	union policy=ff "$D/c:$D/b"
+	grep -q "makes no sense" "$D/log"
+}
+
 test_a_directory_that_gets_a_copy_elsewhere_keeps_its_times() {
 	local before now
 	branches a 64M b 64M

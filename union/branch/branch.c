@@ -279,6 +279,7 @@ static int add_closed(struct branch_table *table, const char *path,
 				 strerror(ENOMEM));
 	}
 	branch->id = table->count;
+	branch->place = branch->id;
 	branch->flags = flags;
 	branch->min_free = BRANCH_MIN_FREE_UNION;
 	branch->root_fd = -1;

@@ -44,6 +44,8 @@ struct branch {
 	atomic_int mount_id;     /* of root_fd */
 	atomic_bool has_numbers; /* files of it: see ino_preserve.h */
 	atomic_bool never_folds; /* directories of it: see folding.h */
+	/* In its inode numbers: ino_preserve.h; the id and 0 without a note. */
+	atomic_uint place, turn;
 	struct branch_identity identity;
 	atomic_int lock; /* 1 + a descriptor: branch_lock.h; 0: none */
 	atomic_bool no_passthrough;     /* the kernel refused a file of it */

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/log.h"
 #include "union/branch/branch_health.h"
 #include "union/branch/branch_work.h"
 #include "union/branch/intent.h"
@@ -16,6 +17,35 @@
 
 #define MARK "numbers"
 
+static bool note_read(int fd, unsigned *ret_place, unsigned *ret_turn)
+{
+	char text[32] = "", end = 0;
+	unsigned place, turn;
+
+	if (read(fd, text, sizeof(text) - 1) < 0 ||
+	    sscanf(text, "%3u %3u%c", &place, &turn, &end) != 3 ||
+	    end != '\n' || place >= BRANCH_MAX || turn > INODE_TURN_MAX)
+		return false;
+	*ret_place = place;
+	*ret_turn = turn;
+	return true;
+}
+
+static void look_for_place(struct branch *branch)
+{
+	auto_close int fd = openat(branch->root_fd,
+				   BRANCH_WORK_DIR "/" INO_PLACE_FILE,
+				   O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	unsigned place = branch->id, turn = 0;
+
+	if (fd >= 0 && !note_read(fd, &place, &turn))
+		log_warning("branch '%s': its note of a place makes no sense: "
+			    "files there have the inode numbers of branch %u",
+			    branch->path, branch->id);
+	atomic_store(&branch->place, place);
+	atomic_store(&branch->turn, turn);
+}
+
 void ino_preserve_look(struct branch *branch)
 {
 	struct stat st;
@@ -23,6 +53,7 @@ void ino_preserve_look(struct branch *branch)
 	atomic_store(&branch->has_numbers,
 		     fstatat(branch->root_fd, BRANCH_WORK_DIR "/" MARK, &st,
 			     AT_SYMLINK_NOFOLLOW) == 0);
+	look_for_place(branch);
 }
 
 int ino_preserve_mark(struct branch *branch)
@@ -50,7 +81,7 @@ int ino_preserve_ask(const struct branch *branch, int dirfd, const char *name,
 
 	if (r != -ENODATA)
 		return r;
-	*ret = inode_number(branch->id, ino);
+	*ret = branch_number(branch, ino);
 	return 0;
 }
 
@@ -72,19 +103,44 @@ bool ino_preserve_is_stub(const struct branch *branch, uint64_t number,
 	       handle_equal(&found, handle);
 }
 
+/*
+ * Find the branch that gave @number; NULL: none that is there. A branch of a
+ * later turn gave only numbers of that turn.
+ */
+static struct branch *branch_of_number(const struct branch_table *table,
+				       uint64_t number)
+{
+	const unsigned place = inode_number_branch(number);
+	const unsigned turn = (unsigned)(number >> INODE_TURN_SHIFT) &
+			      INODE_TURN_MAX;
+	struct branch *first = NULL;
+	unsigned i, count = table->count;
+
+	for (i = 0; i < count; i++) {
+		struct branch *branch = table->items[i];
+
+		if (branch->place != place || branch->flags & BRANCH_GONE)
+			continue;
+		if (branch->turn == turn)
+			return branch;
+		if (!branch->turn)
+			first = branch; /* of a number that has these bits */
+	}
+	return first;
+}
+
 /* Remove the stub that keeps @number, if its branch can be asked. */
 static void remove_stub(const struct branch_table *table, uint64_t number,
 			int flags)
 {
-	unsigned first = inode_number_branch(number);
+	const struct branch *first = branch_of_number(table, number);
 	auto_close int work = -1;
 	char name[INO_PRESERVE_NAME_MAX];
 
-	if (first >= table->count || !branch_usable(first) ||
-	    table->items[first]->flags & (BRANCH_RO | BRANCH_GONE))
+	if (!first || !branch_usable(first->id) || first->flags & BRANCH_RO)
 		return;
 	ino_preserve_name(number, name);
-	work = branch_work_dir(table->items[first]);
+	work = branch_work_dir(first);
 	/* A stub that stays only keeps a number that nobody uses. */
 	if (work >= 0)
 		(void)unlinkat(work, name, flags);
@@ -134,7 +190,7 @@ int ino_preserve_remove_copy(const struct branch *branch, int dirfd,
 	if (fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return -errno;
 	/* Without a stub the number may be given again, no more. */
-	if (inode_number(branch->id, st.st_ino) == number &&
+	if (branch_number(branch, st.st_ino) == number &&
 	    make_stub(branch, dirfd, name, number) == 0)
 		return 0;
 	if (unlinkat(dirfd, name, AT_REMOVEDIR) < 0)

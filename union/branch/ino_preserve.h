@@ -8,6 +8,14 @@
  *
  * Files are asked for the attribute only on branches with such files, which
  * have a mark in their BRANCH_WORK_DIR.
+ *
+ * A branch's place in the numbers that it gives is its id, or the one that a
+ * note on it says. A file system may take over what another one has, while the
+ * union is mounted. It then gets an id after all others, but at the next mount
+ * the other one's place in the list. With a note its numbers stay, and are none
+ * that the other one gave (inode_number.h: turns). The note is the file
+ * INO_PLACE_FILE in BRANCH_WORK_DIR, the text "PLACE TURN" and a newline, 0 to
+ * 255 both. The program that adds the branch writes the note before.
  */
 #ifndef UNION_INO_PRESERVE_H
 #define UNION_INO_PRESERVE_H
@@ -17,9 +25,19 @@
 #include "union/sys/inode_number.h"
 
 #define INO_PRESERVE_NAME_MAX 32
+#define INO_PLACE_FILE        "place"
 
-/* Look, at a mount or when @branch is added, whether files moved there. */
+/*
+ * Look, at a mount or when @branch is added or is back, whether files moved
+ * there, and for its note of a place.
+ */
 void ino_preserve_look(struct branch *branch);
+
+/* The union's number of the inode @ino of @branch. */
+static inline uint64_t branch_number(const struct branch *branch, uint64_t ino)
+{
+	return inode_number_of_turn(branch->place, branch->turn, ino);
+}
 
 /* Mark the branch durably before a file moves there. 0 or -errno. */
 int ino_preserve_mark(struct branch *branch);
@@ -36,7 +54,7 @@ static inline int ino_preserve_read(const struct branch *branch, int dirfd,
 {
 	if (atomic_load(&branch->has_numbers))
 		return ino_preserve_ask(branch, dirfd, name, ino, ret);
-	*ret = inode_number(branch->id, ino);
+	*ret = branch_number(branch, ino);
 	return 0;
 }
 

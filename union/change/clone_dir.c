@@ -16,6 +16,7 @@
 #include "union/branch/branch_work.h"
 #include "union/branch/dir_fd.h"
 #include "union/branch/folding.h"
+#include "union/branch/ino_preserve.h"
 #include "union/branch/submount.h"
 #include "union/change/hidden_files.h"
 #include "union/node/dir_attr_lock.h"
@@ -76,7 +77,8 @@ static int source_find(struct unionfs *fs, unsigned branch, int fd,
 		return -ENOENT; /* or it would be there again */
 	r = inode_number_read(fd, "", &ret->number);
 	if (r == -ENODATA)
-		ret->number = inode_number(branch, ret->st.st_ino);
+		ret->number = branch_number(fs->branches.items[branch],
+					    ret->st.st_ino);
 	return r == -ENODATA ? 0 : r;
 }
 

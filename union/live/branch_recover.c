@@ -15,6 +15,7 @@
 #include "union/branch/branch_lock.h"
 #include "union/branch/branch_try.h"
 #include "union/branch/dir_fd.h"
+#include "union/branch/ino_preserve.h"
 #include "union/live/kernel_invalidate.h"
 #include "union/live/mount_strict.h"
 #include "union/state/stuck_server.h"
@@ -84,6 +85,8 @@ static int bring_back(struct branch *branch, int root)
 	name_filter_forget_branch(branch->id);
 	branch_set_turned_ro(branch, r == -EROFS);
 	branch_revive(branch, root, st.st_dev);
+	/* A server that began without the branch did not see its notes. */
+	ino_preserve_look(branch);
 	r = atime_begin(&heal.fs->branches, branch);
 	if (r < 0)
 		branch_fail(branch, -r);

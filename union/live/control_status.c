@@ -206,6 +206,11 @@ static bool has_no_disk(const struct branch *branch)
 	return branch->flags & BRANCH_ABSENT;
 }
 
+static bool has_left(const struct branch *branch)
+{
+	return (branch->flags & (BRANCH_GONE | BRANCH_ABSENT)) == BRANCH_GONE;
+}
+
 /* Write the ids of the wanted branches: "0,3". */
 static void list_branches(const struct branch_table *table,
 			  bool (*wanted)(const struct branch *branch),
@@ -225,19 +230,21 @@ char *control_stats(struct unionfs *fs)
 {
 	const struct union_stats *s = fs->stats;
 	struct branches_ill ill = branch_table_ill(&fs->branches);
-	char damaged[4 * BRANCH_MAX], absent[4 * BRANCH_MAX];
+	char damaged[4 * BRANCH_MAX], absent[4 * BRANCH_MAX],
+		gone[4 * BRANCH_MAX];
 	char *text;
 	int n;
 
 	list_branches(&fs->branches, is_damaged, damaged);
 	list_branches(&fs->branches, has_no_disk, absent);
+	list_branches(&fs->branches, has_left, gone);
 	n = asprintf(
 		&text,
 		"{\"branches\":%u,\"policy\":\"%s\",\"passthrough\":%s,"
 		"\"nodes\":%llu,\"requests\":%lu,\"lookups\":%lu,\"creates\":%lu,\"opens\":%lu,"
 		"\"passthrough_opens\":%lu,\"reads\":%lu,\"writes\":%lu,"
 		"\"cloned_directories\":%lu,\"failed\":%u,\"read_only\":%u,"
-		"\"failures\":%lu,\"damaged\":[%s],\"absent\":[%s]}",
+		"\"failures\":%lu,\"damaged\":[%s],\"absent\":[%s],\"gone\":[%s]}",
 		fs->branches.count,
 		policy_of(&fs->policies, POLICY_CREATE)->name,
 		fs->passthrough ? "true" : "false",
@@ -246,7 +253,7 @@ char *control_stats(struct unionfs *fs)
 		atomic_load(&s->creates), atomic_load(&s->opens),
 		atomic_load(&s->passthrough_opens), atomic_load(&s->reads),
 		atomic_load(&s->writes), atomic_load(&s->cloned_directories),
-		ill.failed, ill.read_only, ill.failures, damaged, absent);
+		ill.failed, ill.read_only, ill.failures, damaged, absent, gone);
 
 	return n < 0 ? NULL : text;
 }

@@ -25,6 +25,7 @@ struct candidate {
 	struct branch *branch;
 	uint64_t available;
 	bool fits;
+	bool same_place; /* it is to take over what the other has */
 };
 
 static int compare_names(const void *a, const void *b)
@@ -33,6 +34,8 @@ static int compare_names(const void *a, const void *b)
 
 	if (one->fits != other->fits)
 		return one->fits ? -1 : 1;
+	if (one->same_place != other->same_place)
+		return one->same_place ? -1 : 1;
 	if (one->available != other->available)
 		return one->available > other->available ? -1 : 1;
 	return (int)one->branch->id - (int)other->branch->id;
@@ -45,12 +48,25 @@ static uint64_t min_free(const struct unionfs *fs, const struct branch *branch)
 	return own == BRANCH_MIN_FREE_UNION ? fs->min_free : own;
 }
 
+static struct candidate weigh(const struct unionfs *fs, struct branch *branch,
+			      const struct branch *but, uint64_t need)
+{
+	struct branch_space space;
+
+	branch_space(branch, clock_ms(), &space);
+	return (struct candidate){
+		.branch = branch,
+		.same_place = branch->place == but->place,
+		.available = space.available,
+		.fits = space.available > need + min_free(fs, branch),
+	};
+}
+
 struct branch *drain_target(struct unionfs *fs, const struct branch *but,
 			    uint64_t need, bool elsewhere, unsigned i)
 {
 	struct candidate found[BRANCH_MAX] = {0};
 	unsigned id, n = 0, count = fs->branches.count;
-	struct branch_space space;
 	struct branch *branch;
 
 	for (id = 0; id < count; id++) {
@@ -59,12 +75,7 @@ struct branch *drain_target(struct unionfs *fs, const struct branch *but,
 		    !branch_is_well(branch) ||
 		    (elsewhere && branch_shares_space(branch, but)))
 			continue;
-		found[n].branch = branch;
-		branch_space(branch, clock_ms(), &space);
-		found[n].available = space.available;
-		found[n].fits = found[n].available >
-				need + min_free(fs, branch);
-		n++;
+		found[n++] = weigh(fs, branch, but, need);
 	}
 	if (n)
 		qsort(found, n, sizeof(found[0]), compare_names);

@@ -7,8 +7,9 @@
 
 /*
  * Get the @i-th best branch to drain to; NULL past the last. Those that new
- * names may go to count, without @but. The one with most room is best. Branches
- * that would have less than their minimum after @need bytes come last.
+ * names may go to count, without @but. One at the place of @but
+ * (ino_preserve.h) is best, then the one with most room. Branches that would
+ * have less than their minimum after @need bytes come last.
  * @elsewhere: none of the file system of @but.
  */
 struct branch *drain_target(struct unionfs *fs, const struct branch *but,

@@ -114,8 +114,7 @@ static int find_number(struct migration *m)
 	else
 		r = ino_preserve_read(m->move->from, m->old_fd, "",
 				      m->st.st_ino, &m->r.number);
-	m->r.keeps = m->r.number ==
-		     inode_number(m->move->from->id, m->st.st_ino);
+	m->r.keeps = m->r.number == branch_number(m->move->from, m->st.st_ino);
 	return r;
 }
 

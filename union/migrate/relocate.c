@@ -298,7 +298,7 @@ static int finish_cut(const struct branch *from, const struct branch *to,
 	if (dir >= 0 && handle_is_at(dir, intent->to_name, &intent->replaced)) {
 		if (fstatat(dir, intent->to_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 			return -errno;
-		keeps = number == inode_number(from->id, st.st_ino);
+		keeps = number == branch_number(from, st.st_ino);
 		r = cut_name(from, dir, intent->to_name, keeps, number);
 		if (r == 0 && fsync(dir) < 0)
 			r = -errno;

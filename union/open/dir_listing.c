@@ -7,14 +7,14 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "union/sys/inode_number.h"
+#include "union/branch/ino_preserve.h"
 #include "union/view/lookup.h"
 
 /* Tell the st_ino that a stat of the entry would give. */
 static uint64_t item_number(struct unionfs *fs, const struct dir_item *item)
 {
 	const struct branch *branch = branch_of(fs, item->part->copy);
-	uint64_t number = inode_number(branch->id, item->ino), kept;
+	uint64_t number = branch_number(branch, item->ino), kept;
 
 	if ((item->type == DT_DIR || atomic_load(&branch->has_numbers)) &&
 	    !name_is_dot(item->name) &&

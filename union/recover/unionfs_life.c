@@ -6,12 +6,12 @@
 #include <sys/stat.h>
 
 #include "base/clock.h"
+#include "union/branch/ino_preserve.h"
 #include "union/migrate/room.h"
 #include "union/node/node_restore.h"
 #include "union/recover/handover.h"
 #include "union/recover/saved_nodes.h"
 #include "union/state/state.h"
-#include "union/sys/inode_number.h"
 #include "union/view/name_filter.h"
 #include "union/view/preserve_mtime.h"
 
@@ -73,9 +73,11 @@ int unionfs_init(struct unionfs *fs, struct error *err)
 			r = node_restore(&fs->nodes);
 	}
 	if (r == 0 && !goes_on) {
-		r = node_intern(&fs->nodes, S_IFDIR,
-				inode_number(found[0].branch, st.st_ino), found,
-				(unsigned)n, &root);
+		r = node_intern(
+			&fs->nodes, S_IFDIR,
+			branch_number(fs->branches.items[found[0].branch],
+				      st.st_ino),
+			found, (unsigned)n, &root);
 		if (r == 0)
 			unionfs_found_at(
 				fs, root, fs->branches.items[found[0].branch],

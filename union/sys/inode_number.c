@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "union/sys/inode_number.h"
 
+#include <assert.h>
 #include <endian.h>
 #include <errno.h>
 #include <string.h>
@@ -28,6 +29,18 @@ static uint64_t mix(uint64_t x)
 uint64_t inode_number_fold(uint64_t ino)
 {
 	return mix(ino) & INODE_NUMBER_MASK;
+}
+
+uint64_t inode_number_of_turn(unsigned place, unsigned turn, uint64_t ino)
+{
+	const uint64_t mask = (UINT64_C(1) << INODE_TURN_SHIFT) - 1;
+
+	assert(turn <= INODE_TURN_MAX);
+	if (!turn)
+		return inode_number(place, ino);
+	if (ino > mask)
+		ino = mix(ino) & mask;
+	return inode_number(place, (uint64_t)turn << INODE_TURN_SHIFT | ino);
 }
 
 bool inode_shown_parse(const char *value, struct inode_shown *ret)

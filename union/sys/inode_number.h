@@ -36,6 +36,16 @@ static inline uint64_t inode_number(unsigned branch, uint64_t ino)
 	return (uint64_t)branch << INODE_NUMBER_SHIFT | ino;
 }
 
+/*
+ * Make the number of a file system that has taken the place of another one
+ * @turn times: below the branch come 8 bits of the turn, 1 to 255. Turn 0 is
+ * inode_number(). So its numbers are none that the one before it gave, as long
+ * as those were below 2^48.
+ */
+#define INODE_TURN_SHIFT 48
+#define INODE_TURN_MAX   255u
+uint64_t inode_number_of_turn(unsigned place, unsigned turn, uint64_t ino);
+
 /* Number that users see: mergerfs's inodecalc. */
 enum inode_calc {
 	INODE_CALC_OWN,  /* the number above: hybrid-hash, devino-hash */

@@ -128,14 +128,14 @@ static int intern_dir(struct unionfs *fs, struct request *request, int dirfd,
 		      unsigned count, bool doubted, struct stat *st,
 		      struct fuse_entry_param *ret)
 {
+	struct branch *branch = fs->branches.items[found->branch];
 	uint64_t ino;
 	struct node *node;
 	double timeout;
-	int r = branch_report(fs->branches.items[found->branch],
-			      inode_number_read(dirfd, name, &ino));
+	int r = branch_report(branch, inode_number_read(dirfd, name, &ino));
 
 	if (r == -ENODATA)
-		ino = inode_number(found->branch, st->st_ino);
+		ino = branch_number(branch, st->st_ino);
 	else if (r < 0)
 		return r;
 	r = node_intern_doubted(&fs->nodes, S_IFDIR, ino, found, count, doubted,
@@ -144,8 +144,7 @@ static int intern_dir(struct unionfs *fs, struct request *request, int dirfd,
 		return r;
 	if (fs->shared)
 		drop_lost_copies(fs, node, found, count);
-	unionfs_found_at(fs, node, fs->branches.items[found->branch], dirfd,
-			 name);
+	unionfs_found_at(fs, node, branch, dirfd, name);
 	r = unionfs_attr(fs, request, node, st, &timeout);
 	if (r < 0) {
 		node_forget(&fs->nodes, node->id, 1);
