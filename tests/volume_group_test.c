@@ -17,7 +17,8 @@ static void a_group_is_one_instant_and_goes_as_one(void **state)
 {
 	struct kit *t = *state;
 	const struct snapshot_filter filter = {.group = "g", .cut = true};
-	const struct snapshot_filter page = {.max = 1}, next = {.after = "g-0"};
+	struct record_place place = {0};
+	const struct snapshot_filter page = {.max = 1, .place = &place};
 	struct snapshot_record **members = NULL;
 	struct group_record *g = NULL;
 	bool more = false;
@@ -48,10 +49,12 @@ static void a_group_is_one_instant_and_goes_as_one(void **state)
 	assert_string_equal(members[0]->name, "g-0");
 	assert_true(more);
 	snapshot_records_free(members, n);
-	assert_int_equal(volume_snapshot_list(t->volumes, &next, &members, &n,
+	assert_string_equal(place.after, "g-0");
+	assert_int_equal(volume_snapshot_list(t->volumes, &page, &members, &n,
 					      &more, NULL, NULL),
 			 0);
 	assert_int_equal(n, 1);
+	assert_string_equal(members[0]->name, "g-1");
 	assert_false(more);
 	snapshot_records_free(members, n);
 	assert_int_equal(volume_snapshot_delete(t->volumes, "g-0", NULL),

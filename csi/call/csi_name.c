@@ -9,6 +9,7 @@
 
 #define HASH_DIGITS   26 /* of 5 bits: 128 bits */
 #define READABLE_MAX  (VOLUME_NAME_MAX - HASH_DIGITS - 1)
+#define PAGE_MAX      500
 #define TOKEN_PREFIX  "after:"
 #define ID_SEPARATOR  '@'    /* which no name has */
 #define INLINE_PREFIX "csi-" /* Kubernetes, makeVolumeHandle() */
@@ -166,23 +167,55 @@ bool csi_record_is_inline(const struct volume_record *record)
 
 /* ---- tokens ---- */
 
-int csi_token_parse(const char *token, char *ret_name)
+size_t csi_page_size(int32_t max_entries)
 {
-	size_t prefix = strlen(TOKEN_PREFIX);
+	return max_entries > 0 && max_entries < PAGE_MAX ? (size_t)max_entries
+							 : PAGE_MAX;
+}
+
+/* Printable ASCII without a blank. */
+static bool is_mark(const char *text)
+{
+	if (!text[0] || strlen(text) >= RECORD_MARK_SIZE)
+		return false;
+	for (; *text; text++) {
+		if (*text <= ' ' || *text > '~')
+			return false;
+	}
+	return true;
+}
+
+/* "after:NAME" or "after:NAME MARK" */
+int csi_token_parse(const char *token, struct record_place *ret)
+{
+	size_t prefix = strlen(TOKEN_PREFIX), length;
+	struct record_place place = {0};
 
 	if (!token[0]) {
-		ret_name[0] = '\0';
+		*ret = place;
 		return 0;
 	}
-	if (strncmp(token, TOKEN_PREFIX, prefix) != 0 ||
-	    volume_name_check(token + prefix) < 0)
+	if (strncmp(token, TOKEN_PREFIX, prefix) != 0)
 		return -EINVAL;
-	(void)strcpy(ret_name, token + prefix);
+	token += prefix;
+	length = strcspn(token, " ");
+	if (length >= sizeof(place.after))
+		return -EINVAL;
+	memcpy(place.after, token, length);
+	if (volume_name_check(place.after) < 0)
+		return -EINVAL;
+	if (token[length]) {
+		if (!is_mark(token + length + 1))
+			return -EINVAL;
+		(void)strcpy(place.mark, token + length + 1);
+	}
+	*ret = place;
 	return 0;
 }
 
-const char *csi_token_format(char *buf, const char *name)
+const char *csi_token_format(char *buf, const struct record_place *place)
 {
-	(void)snprintf(buf, CSI_TOKEN_SIZE, TOKEN_PREFIX "%s", name);
+	(void)snprintf(buf, CSI_TOKEN_SIZE, TOKEN_PREFIX "%s%s%s", place->after,
+		       place->mark[0] ? " " : "", place->mark);
 	return buf;
 }

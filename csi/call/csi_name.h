@@ -21,6 +21,7 @@
 
 #include "base/uuid_name.h"
 #include "volume/record/volume_record.h"
+#include "volume/store/record_place.h"
 
 #define CSI_LABEL_NAME "csi.union.io/name" /* of a volume's record */
 /* Of a pod's inline volume, whose CSI_LABEL_NAME is its id: the pod's node. */
@@ -28,7 +29,7 @@
 
 #define CSI_ID_SIZE     (RECORD_NAME_SIZE + UUID_TEXT_SIZE) /* with NUL */
 #define CSI_INLINE_SIZE 69                                  /* with NUL */
-#define CSI_TOKEN_SIZE  (RECORD_NAME_SIZE + 8)              /* with NUL */
+#define CSI_TOKEN_SIZE  (RECORD_NAME_SIZE + RECORD_MARK_SIZE + 8)
 
 /* The volume's name for a CSI name; @ret: RECORD_NAME_SIZE bytes. */
 void csi_name_map(const char *csi_name, char *ret);
@@ -58,11 +59,13 @@ bool csi_id_matches(const struct csi_id *id,
 bool csi_record_is_inline(const struct volume_record *record);
 
 /*
- * Read where a listing goes on: after the volume @ret_name, whether it is still
- * there or not. "" for the start. -EINVAL: not a token of ours.
+ * The entries of a page, for max_entries of the request: 500 at most, which are
+ * under the 4 MiB that a client takes.
  */
-int csi_token_parse(const char *token, char *ret_name);
+size_t csi_page_size(int32_t max_entries);
+/* Read where a listing goes on; "": at the start. -EINVAL: no token of ours. */
+int csi_token_parse(const char *token, struct record_place *ret);
 /* Returns @buf, CSI_TOKEN_SIZE bytes. */
-const char *csi_token_format(char *buf, const char *name);
+const char *csi_token_format(char *buf, const struct record_place *place);
 
 #endif

@@ -18,6 +18,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	char *text = malloc(size + 1);
 	char name[RECORD_NAME_SIZE], again[RECORD_NAME_SIZE];
 	char id_text[CSI_ID_SIZE], token[CSI_TOKEN_SIZE];
+	struct record_place place;
 	struct csi_id id;
 
 	memcpy(text, data, size);
@@ -40,8 +41,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		assert(csi_id_parse(text, &id) < 0);
 		assert(name_check("volume", id.name, NULL) == 0);
 	}
-	if (csi_token_parse(text, name) == 0 && text[0])
-		assert(strcmp(csi_token_format(token, name), text) == 0);
+	if (csi_token_parse(text, &place) == 0 && text[0])
+		assert(strcmp(csi_token_format(token, &place), text) == 0);
 	free(text);
 	return 0;
 }

@@ -149,19 +149,38 @@ static void refuses_ids_of_others(void **state)
 
 static void reads_its_own_tokens_only(void **state)
 {
-	static const char *const bad[] = {
-		"x",    "after:",      "after:A",
-		"data", "before:data", "after:data\n"};
-	char token[CSI_TOKEN_SIZE], name[RECORD_NAME_SIZE];
+	static const char *const bad[] = {"x",
+					  "after:",
+					  "after:A",
+					  "data",
+					  "before:data",
+					  "after:data ",
+					  "after:data\n",
+					  "after:data m m",
+					  "after: m",
+					  "after:data \x7f"};
+	struct record_place place = {.after = "data"}, read;
+	char token[CSI_TOKEN_SIZE + 1];
 
 	(void)state;
-	csi_token_format(token, "data");
-	assert_int_equal(csi_token_parse(token, name), 0);
-	assert_string_equal(name, "data");
-	assert_int_equal(csi_token_parse("", name), 0);
-	assert_string_equal(name, "");
+	csi_token_format(token, &place);
+	assert_string_equal(token, "after:data");
+	assert_int_equal(csi_token_parse(token, &read), 0);
+	assert_string_equal(read.after, "data");
+	assert_string_equal(read.mark, "");
+	memset(place.after, 'a', VOLUME_NAME_MAX);
+	memset(place.mark, '=', sizeof(place.mark) - 1);
+	csi_token_format(token, &place);
+	assert_int_equal(csi_token_parse(token, &read), 0);
+	assert_string_equal(read.after, place.after);
+	assert_string_equal(read.mark, place.mark);
+	(void)strcat(token, "=");
+	assert_int_equal(csi_token_parse(token, &read), -EINVAL);
+	assert_int_equal(csi_token_parse("", &read), 0);
+	assert_string_equal(read.after, "");
+	assert_string_equal(read.mark, "");
 	for (size_t i = 0; i < array_size(bad); i++)
-		assert_int_equal(csi_token_parse(bad[i], name), -EINVAL);
+		assert_int_equal(csi_token_parse(bad[i], &read), -EINVAL);
 }
 
 static void lets_one_at_a_time_have_a_volume(void **state)

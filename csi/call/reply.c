@@ -171,6 +171,13 @@ Csi__V1__VolumeCondition *reply_condition(struct csi_call *c,
 	return condition;
 }
 
+char *reply_token(struct csi_call *c, const struct record_place *place)
+{
+	char token[CSI_TOKEN_SIZE];
+
+	return rpc_strdup(c->rpc, csi_token_format(token, place));
+}
+
 Csi__V1__Topology *reply_topology(struct csi_call *c, const char *node)
 {
 	Csi__V1__Topology *topology = reply_new(c,

@@ -8,6 +8,7 @@
 
 #include "csi/call/call.h"
 #include "volume/record/snapshot_record.h"
+#include "volume/store/record_place.h"
 
 /* A new, empty message of the call. */
 void *reply_new(struct csi_call *c, const ProtobufCMessageDescriptor *type);
@@ -36,6 +37,9 @@ Csi__V1__Snapshot *reply_snapshot(struct csi_call *c,
 /* @problem "": all is well. */
 Csi__V1__VolumeCondition *reply_condition(struct csi_call *c,
 					  const char *problem);
+
+/* A token for what comes after @place. */
+char *reply_token(struct csi_call *c, const struct record_place *place);
 
 /* The place of a node. */
 Csi__V1__Topology *reply_topology(struct csi_call *c, const char *node);

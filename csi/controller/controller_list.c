@@ -6,8 +6,7 @@
 #include "csi/call/reply.h"
 #include "csi/controller/controller.h"
 #include "volume/flow/health_check.h"
-
-#define PAGE_MAX 5000 /* volumes; under the 4 MiB a client takes */
+#include "volume/op/volume_walk.h"
 
 /* ---- from the record alone ---- */
 
@@ -54,71 +53,53 @@ static Csi__V1__ListVolumesResponse__Entry *volume_entry_of(
 	return entry;
 }
 
-/* Fill a page with as many of the records as are wanted. */
-static void volume_fill_page(struct csi_call *c, int32_t max_entries,
-			     struct volume_record *const *records, size_t n,
-			     Csi__V1__ListVolumesResponse *out)
+#define PAGE_FULL 1 /* volume_page_add() ends the walk */
+
+struct volume_page {
+	struct csi_call *c;
+	size_t max;
+	Csi__V1__ListVolumesResponse *out;
+};
+
+static int volume_page_add(void *page_, const struct volume_record *record,
+			   struct error *err)
 {
-	size_t most = max_entries > 0 && max_entries < PAGE_MAX
-			      ? (size_t)max_entries
-			      : PAGE_MAX;
-	size_t count = n < most ? n : most;
-	char token[CSI_TOKEN_SIZE];
+	struct volume_page *page = page_;
+	Csi__V1__ListVolumesResponse *out = page->out;
 
-	if (count == 0)
-		return;
-	out->entries = rpc_alloc(c->rpc, count * sizeof(void *));
-	out->n_entries = count;
-	for (size_t i = 0; i < count; i++)
-		out->entries[i] = volume_entry_of(c, records[i]);
-	if (count < n)
-		out->next_token = rpc_strdup(
-			c->rpc,
-			csi_token_format(token, records[count - 1]->name));
-}
-
-/* Volumes of pods are not the controller's: move their records to the end. */
-static size_t leave_out_inline(struct volume_record **records, size_t n)
-{
-	size_t kept = 0;
-
-	for (size_t i = 0; i < n; i++) {
-		struct volume_record *record = records[i];
-
-		if (csi_record_is_inline(record))
-			continue;
-		records[i] = records[kept];
-		records[kept++] = record;
-	}
-	return kept;
+	(void)err;
+	if (csi_record_is_inline(record)) /* not the controller's */
+		return 0;
+	if (out->n_entries == page->max)
+		return PAGE_FULL;
+	out->entries[out->n_entries++] = volume_entry_of(page->c, record);
+	return 0;
 }
 
 /*
- * By name, and a token is a name: a volume that stays is seen exactly once,
- * whatever comes and goes between two pages.
+ * List by name. A volume that stays is in exactly one page, whatever comes and
+ * goes between two.
  */
-int csi_list_volumes(struct csi_call *c, const void *in_, void *out)
+int csi_list_volumes(struct csi_call *c, const void *in_, void *out_)
 {
 	const Csi__V1__ListVolumesRequest *in = in_;
-	struct volume_record **records = NULL;
-	char after[RECORD_NAME_SIZE];
-	size_t n = 0, listed, first = 0;
+	Csi__V1__ListVolumesResponse *out = out_;
+	struct volume_page page = {
+		.c = c, .max = csi_page_size(in->max_entries), .out = out};
+	struct record_place place;
 	int r;
 
-	if (csi_token_parse(in->starting_token, after) < 0)
+	if (csi_token_parse(in->starting_token, &place) < 0)
 		return csi_fail(c, RPC_ABORTED,
 				"starting_token is not one that ListVolumes "
 				"gave; begin again without");
-	r = volume_list(c->csi->volumes, &records, &n, NULL, c->err);
+	out->entries = rpc_alloc(c->rpc, page.max * sizeof(void *));
+	r = volume_walk(c->csi->volumes, &place, volume_page_add, &page, NULL,
+			c->err);
 	if (r < 0)
 		return csi_fail_errno(c, r);
-	listed = leave_out_inline(records, n);
-	while (after[0] && first < listed &&
-	       strcmp(records[first]->name, after) <= 0)
-		first++;
-	volume_fill_page(c, in->max_entries, records + first, listed - first,
-			 out);
-	volume_records_free(records, n);
+	if (r == PAGE_FULL)
+		out->next_token = reply_token(c, &place);
 	return 0;
 }
 

@@ -8,8 +8,6 @@
 #include "csi/controller/controller.h"
 #include "csi/controller/snapshot.h"
 
-#define PAGE_MAX 5000 /* snapshots; under the 4 MiB a client takes */
-
 /* ---- CreateSnapshot ---- */
 
 /* Check that the snapshot of this name is the one asked for. */
@@ -200,63 +198,52 @@ static int list_one(struct csi_call *c, const Csi__V1__ListSnapshotsRequest *in,
 	return 0;
 }
 
-static void snapshot_fill_page(struct csi_call *c,
-			       const Csi__V1__ListSnapshotsRequest *in,
-			       struct snapshot_record *const *records, size_t n,
-			       const struct csi_id *volume,
-			       Csi__V1__ListSnapshotsResponse *out)
+static int snapshot_fill_page(struct csi_call *c,
+			      const struct snapshot_filter *filter,
+			      Csi__V1__ListSnapshotsResponse *out)
 {
-	size_t most = in->max_entries > 0 && in->max_entries < PAGE_MAX
-			      ? (size_t)in->max_entries
-			      : PAGE_MAX;
-	const char *last = NULL;
-	char token[CSI_TOKEN_SIZE];
+	struct snapshot_record **records = NULL;
+	bool more = false;
+	size_t n = 0;
+	int r = volume_snapshot_list(c->csi->volumes, filter, &records, &n,
+				     &more, NULL, c->err);
 
-	out->entries = rpc_alloc(c->rpc,
-				 ((n < most ? n : most) + 1) * sizeof(void *));
-	for (size_t i = 0; i < n; i++) {
-		/* The volume may have been made anew under its name. */
-		if (volume && !snapshot_is_of(records[i], volume))
-			continue;
-		if (out->n_entries == most) {
-			out->next_token = rpc_strdup(
-				c->rpc, csi_token_format(token, last));
-			return;
-		}
-		out->entries[out->n_entries++] = snapshot_entry_of(c,
-								   records[i]);
-		last = records[i]->name;
-	}
+	if (r < 0)
+		return csi_fail_errno(c, r);
+	out->entries = rpc_alloc(c->rpc, (n + 1) * sizeof(void *));
+	out->n_entries = n;
+	for (size_t i = 0; i < n; i++)
+		out->entries[i] = snapshot_entry_of(c, records[i]);
+	if (more)
+		out->next_token = reply_token(c, filter->place);
+	snapshot_records_free(records, n);
+	return 0;
 }
 
 /*
- * By name, and a token is a name: a snapshot that stays is seen exactly once,
- * whatever comes and goes between two pages.
+ * List by name. A snapshot that stays is in exactly one page, whatever comes
+ * and goes between two.
  */
 static int snapshot_list(struct csi_call *c,
 			 const Csi__V1__ListSnapshotsRequest *in,
 			 const struct csi_id *volume,
 			 Csi__V1__ListSnapshotsResponse *out)
 {
-	struct snapshot_record **records = NULL;
-	char after[RECORD_NAME_SIZE];
-	struct snapshot_filter filter = {.cut = true};
-	size_t n = 0;
-	int r;
+	struct record_place place;
+	struct snapshot_filter filter = {
+		.cut = true,
+		.volume = volume ? volume->name : NULL,
+		/* A volume may have been made anew under that name. */
+		.volume_uid = volume && volume->uid[0] ? volume->uid : NULL,
+		.place = &place,
+		.max = csi_page_size(in->max_entries),
+	};
 
-	if (csi_token_parse(in->starting_token, after) < 0)
+	if (csi_token_parse(in->starting_token, &place) < 0)
 		return csi_fail(c, RPC_ABORTED,
 				"starting_token is not one that ListSnapshots "
 				"gave; begin again without");
-	filter.after = after[0] ? after : NULL;
-	filter.volume = volume ? volume->name : NULL;
-	r = volume_snapshot_list(c->csi->volumes, &filter, &records, &n, NULL,
-				 NULL, c->err);
-	if (r < 0)
-		return csi_fail_errno(c, r);
-	snapshot_fill_page(c, in, records, n, volume, out);
-	snapshot_records_free(records, n);
-	return 0;
+	return snapshot_fill_page(c, &filter, out);
 }
 
 int csi_list_snapshots(struct csi_call *c, const void *in_, void *out)

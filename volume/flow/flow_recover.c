@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "volume/op/extent_inventory.h"
+#include "volume/extent/extent_inventory.h"
 #include "volume/op/extent_labels.h"
 #include "volume/snapshot/snapshot.h"
 

@@ -167,30 +167,45 @@ static void state_load(const struct store_object *object,
 		       "its record cannot be read: %.300s", why.msg);
 }
 
-int node_states_foreach(struct volume_context *ctx, node_state_each each,
-			void *context, struct error *err)
+/* One page; @state is room for one. */
+static int page_foreach(struct volume_context *ctx,
+			const struct store_page *page, node_state_each each,
+			void *context, struct node_state *state,
+			struct error *err)
 {
-	struct node_state *state = calloc(1, sizeof(*state));
-	struct store_object *objects = NULL;
 	struct beats beats = {0};
-	size_t n = 0;
-	int r = state ? 0 : error_set(err, ENOMEM, "out of memory");
-
-	if (r == 0)
-		r = ctx->store->ops->list(ctx->store, RECORD_KIND_NODE,
-					  &objects, &n, err);
 	/* After the records: who came back meanwhile is not called lost. */
-	if (r == 0)
-		r = beats_load(ctx, &beats, err);
-	for (size_t i = 0; r == 0 && i < n; i++) {
+	int r = page->count > 0 ? beats_load(ctx, &beats, err) : 0;
+
+	for (size_t i = 0; r == 0 && i < page->count; i++) {
 		*state = (struct node_state){0};
-		state_load(&objects[i], state);
+		state_load(&page->objects[i], state);
 		state_hear(state, &beats);
 		r = each(context, state, err);
 		node_record_done(&state->record);
 	}
-	store_objects_free(objects, n);
 	free(beats.items);
+	return r;
+}
+
+int node_states_foreach(struct volume_context *ctx, node_state_each each,
+			void *context, struct error *err)
+{
+	struct node_state *state = calloc(1, sizeof(*state));
+	struct record_place place = {0};
+	bool more = true;
+	int r = state ? 0 : error_set(err, ENOMEM, "out of memory");
+
+	while (r == 0 && more) {
+		struct store_page page = {0};
+
+		r = ctx->store->ops->list(ctx->store, RECORD_KIND_NODE, &place,
+					  STORE_PAGE, &page, err);
+		if (r == 0)
+			r = page_foreach(ctx, &page, each, context, state, err);
+		more = page.more;
+		store_page_done(&page);
+	}
 	free(state);
 	return r;
 }

@@ -3,7 +3,7 @@
 #ifndef VOLUME_ORPHAN_SEARCH_H
 #define VOLUME_ORPHAN_SEARCH_H
 
-#include "volume/op/extent_inventory.h"
+#include "volume/extent/extent_inventory.h"
 #include "volume/snapshot/snapshot_op.h"
 
 struct orphan_search {

@@ -18,6 +18,7 @@
 #define VOLUME_SNAPSHOT_H
 
 #include "volume/record/snapshot_record.h"
+#include "volume/store/record_place.h"
 #include "volume/volume.h"
 
 /* ---- of one volume ---- */
@@ -59,18 +60,20 @@ int volume_snapshot_refresh(struct volume_context *ctx, const char *name,
 			    struct snapshot_record **ret, struct error *err);
 
 struct snapshot_filter {
-	const char *volume; /* only of that; NULL: all */
-	const char *group;  /* only members of that; NULL: all */
-	const char *after;  /* only names that sort after it; NULL: all */
-	size_t max;         /* at most so many; 0: all */
-	bool cut;           /* only cut ones that are not being deleted */
-	bool temporary;     /* those too that a clone is being made from */
+	const char *volume;     /* only of that; NULL: all */
+	const char *group;      /* only members of that; NULL: all */
+	const char *volume_uid; /* only of the volume with it; NULL: any */
+	/* From there on; moved just before the next one. NULL: all. */
+	struct record_place *place;
+	size_t max;     /* at most so many; 0: all */
+	bool cut;       /* only cut ones that are not being deleted */
+	bool temporary; /* those too that a clone is being made from */
 };
 
 /*
- * By name, so that pages are stable: the next begins after the last name of
- * this one. @filter NULL: all but the temporary ones. @ret_more: there are
- * more than filter->max; may be NULL. @ret_problem as volume_list() has it.
+ * By name. A snapshot that stays is in exactly one of a row of pages. @filter
+ * NULL: all but the temporary ones. @ret_more: there are more than filter->max;
+ * may be NULL. @ret_problem as volume_list() has it.
  * snapshot_records_free().
  */
 int volume_snapshot_list(struct volume_context *ctx,

@@ -28,41 +28,57 @@ static bool snapshot_wanted(const struct snapshot_filter *filter,
 		return false;
 	if (filter->volume && strcmp(filter->volume, record->volume) != 0)
 		return false;
+	if (filter->volume_uid &&
+	    strcmp(filter->volume_uid, record->volume_uid) != 0)
+		return false;
 	return !filter->group || strcmp(filter->group, record->group) == 0;
 }
 
-struct page {
+struct snapshot_page {
 	const struct snapshot_filter *filter;
+	char *problem;                    /* NULL: nobody asks */
 	struct snapshot_record **records; /* owned */
-	size_t count;
-	bool more;
+	size_t count, room;
 };
 
-static void page_add(struct page *page, const struct store_object *object,
-		     char *ret_problem)
-{
-	const struct snapshot_filter *filter = page->filter;
-	struct snapshot_record *record = NULL;
-	struct error why = {0};
+#define PAGE_FULL 1 /* page_add() ends the walk */
 
-	if (page->more ||
-	    (filter->after && strcmp(object->name, filter->after) <= 0))
-		return;
+static int page_add(void *page_, const struct store_object *object,
+		    struct error *err)
+{
+	struct snapshot_page *page = page_;
+	const struct snapshot_filter *filter = page->filter;
+	struct snapshot_record *record = NULL, **more;
+	struct error why = {0};
+	int r = 0;
+
 	if (snapshot_record_decode(object->json, object->length, &record,
 				   &why) < 0) {
-		tell_problem(ret_problem, "snapshot", object->name, &why);
-		return;
+		tell_problem(page->problem, "snapshot", object->name, &why);
+		return 0;
 	}
-	if (!snapshot_wanted(filter, record)) {
-		snapshot_record_free(record);
-	} else if (filter->max > 0 && page->count == filter->max) {
-		page->more = true;
-		snapshot_record_free(record);
-	} else {
-		memcpy(record->resource_version, object->version,
-		       sizeof(object->version));
-		page->records[page->count++] = record;
+	if (!snapshot_wanted(filter, record))
+		goto undo;
+	if (filter->max > 0 && page->count == filter->max) {
+		r = PAGE_FULL;
+		goto undo;
 	}
+	if (page->count == page->room) {
+		page->room = page->room ? 2 * page->room : 16;
+		more = reallocarray(page->records, page->room, sizeof(*more));
+		if (!more) {
+			r = error_set(err, ENOMEM, "out of memory");
+			goto undo;
+		}
+		page->records = more;
+	}
+	memcpy(record->resource_version, object->version,
+	       sizeof(object->version));
+	page->records[page->count++] = record;
+	return 0;
+undo:
+	snapshot_record_free(record);
+	return r;
 }
 
 int volume_snapshot_list(struct volume_context *ctx,
@@ -71,60 +87,74 @@ int volume_snapshot_list(struct volume_context *ctx,
 			 bool *ret_more, char *ret_problem, struct error *err)
 {
 	static const struct snapshot_filter all;
-	struct page page = {.filter = filter ? filter : &all};
-	struct store_object *objects;
-	size_t n;
-	int r = ctx->store->ops->list(ctx->store, RECORD_KIND_SNAPSHOT,
-				      &objects, &n, err);
+	struct snapshot_page page = {.filter = filter ? filter : &all,
+				     .problem = ret_problem};
+	int r;
 
-	if (r < 0)
-		return r;
 	if (ret_problem)
 		ret_problem[0] = '\0';
-	page.records = calloc(n + 1, sizeof(struct snapshot_record *));
-	for (size_t i = 0; page.records && i < n; i++)
-		page_add(&page, &objects[i], ret_problem);
-	store_objects_free(objects, n);
-	if (!page.records)
-		return error_set(err, ENOMEM, "out of memory");
+	r = store_walk(ctx->store, RECORD_KIND_SNAPSHOT, page.filter->place,
+		       page_add, &page, err);
+	if (r < 0) {
+		snapshot_records_free(page.records, page.count);
+		return r;
+	}
 	*ret = page.records;
 	*ret_count = page.count;
 	if (ret_more)
-		*ret_more = page.more;
+		*ret_more = r == PAGE_FULL;
+	return 0;
+}
+
+struct groups {
+	char *problem;                 /* NULL: nobody asks */
+	struct group_record **records; /* owned */
+	size_t count, room;
+};
+
+static int groups_add(void *groups_, const struct store_object *object,
+		      struct error *err)
+{
+	struct groups *groups = groups_;
+	struct group_record **more;
+	struct error why = {0};
+
+	if (groups->count == groups->room) {
+		groups->room = groups->room ? 2 * groups->room : 16;
+		more = reallocarray(groups->records, groups->room,
+				    sizeof(*more));
+		if (!more)
+			return error_set(err, ENOMEM, "out of memory");
+		groups->records = more;
+	}
+	more = &groups->records[groups->count];
+	if (group_record_decode(object->json, object->length, more, &why) < 0) {
+		tell_problem(groups->problem, "group snapshot", object->name,
+			     &why);
+		return 0;
+	}
+	memcpy((*more)->resource_version, object->version,
+	       sizeof(object->version));
+	groups->count++;
 	return 0;
 }
 
 int volume_group_list(struct volume_context *ctx, struct group_record ***ret,
 		      size_t *ret_count, char *ret_problem, struct error *err)
 {
-	struct store_object *objects;
-	struct group_record **records;
-	size_t n, count = 0;
-	int r = ctx->store->ops->list(ctx->store, RECORD_KIND_GROUP, &objects,
-				      &n, err);
+	struct groups groups = {.problem = ret_problem};
+	int r;
 
-	if (r < 0)
-		return r;
 	if (ret_problem)
 		ret_problem[0] = '\0';
-	records = calloc(n + 1, sizeof(struct group_record *));
-	for (size_t i = 0; records && i < n; i++) {
-		struct error why = {0};
-
-		r = group_record_decode(objects[i].json, objects[i].length,
-					&records[count], &why);
-		if (r == 0)
-			memcpy(records[count++]->resource_version,
-			       objects[i].version, RECORD_VERSION_SIZE);
-		else
-			tell_problem(ret_problem, "group snapshot",
-				     objects[i].name, &why);
+	r = store_walk(ctx->store, RECORD_KIND_GROUP, NULL, groups_add, &groups,
+		       err);
+	if (r < 0) {
+		group_records_free(groups.records, groups.count);
+		return r;
 	}
-	store_objects_free(objects, n);
-	if (!records)
-		return error_set(err, ENOMEM, "out of memory");
-	*ret = records;
-	*ret_count = count;
+	*ret = groups.records;
+	*ret_count = groups.count;
 	return 0;
 }
 

@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/cleanup.h"
 
@@ -39,11 +40,45 @@ void store_object_done(struct store_object *object)
 	object->json = NULL;
 }
 
-void store_objects_free(struct store_object *objects, size_t count)
+void store_page_done(struct store_page *page)
 {
-	for (size_t i = 0; i < count; i++)
-		store_object_done(&objects[i]);
-	free(objects);
+	for (size_t i = 0; i < page->count; i++)
+		store_object_done(&page->objects[i]);
+	free(page->objects);
+	*page = (struct store_page){0};
+}
+
+int store_walk(struct store *store, const char *kind,
+	       struct record_place *place, store_each each, void *context,
+	       struct error *err)
+{
+	struct record_place first = {0};
+	bool more = true;
+	int r = 0;
+
+	if (!place)
+		place = &first;
+	while (r == 0 && more) {
+		struct record_place here = *place;
+		struct store_page page = {0};
+
+		r = store->ops->list(store, kind, place, STORE_PAGE, &page,
+				     err);
+		if (r < 0)
+			return r;
+		memcpy(here.mark, page.mark, sizeof(here.mark));
+		for (size_t i = 0; r == 0 && i < page.count; i++) {
+			r = each(context, &page.objects[i], err);
+			if (r == 0)
+				memcpy(here.after, page.objects[i].name,
+				       sizeof(here.after));
+		}
+		if (r != 0)
+			*place = here;
+		more = page.more;
+		store_page_done(&page);
+	}
+	return r;
 }
 
 static void store_class_done(struct store_class *class)

@@ -19,6 +19,7 @@
 
 #include "base/error.h"
 #include "volume/record/volume_record.h"
+#include "volume/store/record_place.h"
 
 /*
  * The kind of leases without a record, held for the life of a process:
@@ -36,6 +37,17 @@ struct store_object {
 };
 
 void store_object_done(struct store_object *object);
+
+#define STORE_PAGE 500 /* objects; store_walk() reads so many at a time */
+
+struct store_page {
+	struct store_object *objects; /* owned, by name */
+	size_t count;                 /* may be less than asked for */
+	char mark[RECORD_MARK_SIZE];  /* of this page; the place has the next */
+	bool more;                    /* else this is the last page */
+};
+
+void store_page_done(struct store_page *page);
 
 /* Heartbeats: a node without one for STORE_BEAT_LOST_S is lost. */
 #define STORE_BEAT_S      10 /* seconds from one beat to the next */
@@ -100,10 +112,15 @@ struct store_ops {
 	/* -ENOENT. */
 	int (*get)(struct store *store, const char *kind, const char *name,
 		   struct store_object *ret, struct error *err);
-	/* List all of a kind, by name, as of one moment. Returned owned. */
+	/*
+	 * List objects of a kind that come after @place by name, @max at most,
+	 * and move @place behind them. An object that stays is in exactly one
+	 * page of a row. Objects that come and go meanwhile may be in none.
+	 * store_page_done().
+	 */
 	int (*list)(struct store *store, const char *kind,
-		    struct store_object **ret, size_t *ret_count,
-		    struct error *err);
+		    struct record_place *place, size_t max,
+		    struct store_page *ret, struct error *err);
 	/*
 	 * Replace the document if its version is still @version.
 	 * -ESTALE: somebody changed it; -ENOENT: somebody deleted it.
@@ -198,8 +215,21 @@ void store_close(struct store *store); /* NULL is fine */
 int store_tell(struct store *store, const char *kind, const char *name,
 	       bool warning, const char *reason, struct error *err,
 	       const char *fmt, ...) __attribute__((format(printf, 7, 8)));
+/* @object: borrowed. Returns 0: go on; else store_walk() returns that. */
+typedef int (*store_each)(void *context, const struct store_object *object,
+			  struct error *err);
+
+/*
+ * Call @each for all objects of a kind that come after @place by name, page by
+ * page. When it returns other than 0, @place is just before that object.
+ *
+ * @place  NULL: from the first, and nobody needs to go on
+ */
+int store_walk(struct store *store, const char *kind,
+	       struct record_place *place, store_each each, void *context,
+	       struct error *err);
+
 /* NULL is fine. */
 void store_classes_free(struct store_class *classes, size_t count);
-void store_objects_free(struct store_object *objects, size_t count);
 
 #endif

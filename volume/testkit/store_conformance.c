@@ -192,33 +192,156 @@ static void a_removed_object_does_not_come_back(struct store *store)
 	store_object_done(&old);
 }
 
+#define LISTED 50 /* objects, "n00" to "n49" */
+
+static char *listed_name(char *ret, int i)
+{
+	(void)snprintf(ret, RECORD_NAME_SIZE, "n%02d", i);
+	return ret;
+}
+
+static void listed_make(struct store *store)
+{
+	char name[RECORD_NAME_SIZE];
+
+	for (int i = LISTED - 1; i >= 0; i--)
+		assert_int_equal(
+			create(store, listed_name(name, i), (uint64_t)i, NULL),
+			0);
+}
+
+static int remove_walked(void *store_, const struct store_object *object,
+			 struct error *err)
+{
+	struct store *store = store_;
+
+	return store->ops->remove(store, KIND, object->name, object->version,
+				  err);
+}
+
+static int is_third(void *count, const struct store_object *object,
+		    struct error *err)
+{
+	(void)object;
+	(void)err;
+	return ++*(int *)count == 3 ? 7 : 0;
+}
+
 static void a_list_is_in_order_and_of_one_kind(struct store *store)
 {
 	const struct store_ops *ops = store->ops;
-	struct store_object *objects;
+	struct record_place place = {0};
+	struct store_page page;
 	char name[RECORD_NAME_SIZE];
-	size_t n;
+	int count = 0;
 
-	assert_int_equal(ops->list(store, KIND, &objects, &n, NULL), 0);
-	assert_int_equal(n, 0);
-	store_objects_free(objects, n);
-	for (int i = 49; i >= 0; i--) {
-		(void)snprintf(name, sizeof(name), "n%02d", i);
-		assert_int_equal(create(store, name, (uint64_t)i, NULL), 0);
-	}
+	assert_int_equal(ops->list(store, KIND, &place, 100, &page, NULL), 0);
+	assert_int_equal(page.count, 0);
+	assert_false(page.more);
+	store_page_done(&page);
+	listed_make(store);
 	assert_int_equal(create_other(store, "x"), 0);
-	assert_int_equal(ops->list(store, KIND, &objects, &n, NULL), 0);
-	assert_int_equal(n, 50);
-	for (int i = 0; i < 50; i++) {
-		(void)snprintf(name, sizeof(name), "n%02d", i);
-		assert_string_equal(objects[i].name, name);
-		assert_int_equal(number_of(&objects[i]), i);
-		assert_int_equal(ops->remove(store, KIND, name,
-					     objects[i].version, NULL),
-				 0);
+	assert_int_equal(ops->list(store, KIND, &place, LISTED, &page, NULL),
+			 0);
+	assert_int_equal(page.count, LISTED);
+	assert_false(page.more);
+	for (int i = 0; i < LISTED; i++) {
+		assert_string_equal(page.objects[i].name, listed_name(name, i));
+		assert_int_equal(number_of(&page.objects[i]), i);
 	}
-	store_objects_free(objects, n);
+	store_page_done(&page);
+	/* The place is behind them; and a walk's is before the one it left. */
+	assert_int_equal(ops->list(store, KIND, &place, 1, &page, NULL), 0);
+	assert_int_equal(page.count, 0);
+	store_page_done(&page);
+	place = (struct record_place){0};
+	assert_int_equal(
+		store_walk(store, KIND, &place, is_third, &count, NULL), 7);
+	assert_string_equal(place.after, "n01");
+	assert_int_equal(ops->list(store, KIND, &place, 1, &page, NULL), 0);
+	assert_int_equal(page.count, 1);
+	assert_true(page.more);
+	assert_string_equal(page.objects[0].name, "n02");
+	store_page_done(&page);
 	assert_int_equal(ops->remove(store, OTHER, "x", NULL, NULL), 0);
+	assert_int_equal(
+		store_walk(store, KIND, NULL, remove_walked, store, NULL), 0);
+}
+
+struct pages {
+	int seen[LISTED];
+	bool removed[LISTED];
+	char last[RECORD_NAME_SIZE];
+};
+
+static int listed_number(const char *name)
+{
+	return name[0] == 'n' && strlen(name) == 3 ? atoi(name + 1) : -1;
+}
+
+static void listed_remove(struct store *store, struct pages *pages, int i)
+{
+	char name[RECORD_NAME_SIZE];
+
+	if (i < 0 || i >= LISTED || pages->removed[i])
+		return;
+	assert_int_equal(store->ops->remove(store, KIND, listed_name(name, i),
+					    NULL, NULL),
+			 0);
+	pages->removed[i] = true;
+}
+
+static void page_see(struct pages *pages, const struct store_page *page)
+{
+	for (size_t i = 0; i < page->count; i++) {
+		int number = listed_number(page->objects[i].name);
+
+		assert_true(strcmp(page->objects[i].name, pages->last) > 0);
+		(void)strcpy(pages->last, page->objects[i].name);
+		if (number >= 0)
+			pages->seen[number]++;
+	}
+}
+
+/*
+ * Between two pages, the object that the place names goes, and one that would
+ * come; new ones come before and after the place. @mark: what becomes of the
+ * store's own note; NULL: it stays.
+ */
+static void pages_add_up(struct store *store, const char *mark)
+{
+	struct pages pages = {0};
+	struct record_place place = {0};
+	bool more = true;
+
+	listed_make(store);
+	for (int turn = 0; more; turn++) {
+		struct store_page page;
+		char name[RECORD_NAME_SIZE];
+		int at;
+
+		assert_int_equal(
+			store->ops->list(store, KIND, &place, 7, &page, NULL),
+			0);
+		assert_true(page.count <= 7 && turn < LISTED);
+		page_see(&pages, &page);
+		more = page.more;
+		store_page_done(&page);
+		at = listed_number(place.after);
+		listed_remove(store, &pages, at);
+		listed_remove(store, &pages, at < 0 ? -1 : at + 10);
+		(void)snprintf(name, sizeof(name), "a%d", turn);
+		assert_int_equal(create(store, name, 0, NULL), 0);
+		(void)snprintf(name, sizeof(name), "n%02dnew", 5 * turn);
+		assert_int_equal(create(store, name, 0, NULL), 0);
+		if (mark)
+			(void)strcpy(place.mark, mark);
+	}
+	for (int i = 0; i < LISTED; i++)
+		assert_true(pages.seen[i] == 1 ||
+			    (pages.removed[i] && pages.seen[i] == 0));
+	assert_int_equal(
+		store_walk(store, KIND, NULL, remove_walked, store, NULL), 0);
 }
 
 /* -1: it does not beat. */
@@ -513,6 +636,9 @@ void store_conformance(const char *location)
 	a_swap_needs_the_version_read(store);
 	a_removed_object_does_not_come_back(store);
 	a_list_is_in_order_and_of_one_kind(store);
+	pages_add_up(store, NULL);
+	pages_add_up(store, "");
+	pages_add_up(store, "none-of-the-store");
 	nodes_beat_until_they_end_it(store);
 	a_node_keeps_its_cordons(store);
 	writers_in_several_threads_lose_nothing(store);

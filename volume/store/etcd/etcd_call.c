@@ -13,8 +13,7 @@
 #include "volume/record/json_scan.h"
 #include "volume/store/http/base64.h"
 
-#define PAGE_MAX 500    /* keys of one page */
-#define LIST_MAX 100000 /* keys of one list */
+#define PAGES_MAX 10000 /* of one list */
 
 /*
  * The error of an answer that is none of etcd's API: @object is NULL, or an
@@ -386,41 +385,48 @@ static int etcd_page(struct etcd_api *api, const char *from, const char *end,
 	return r;
 }
 
+int etcd_list_page(struct etcd_api *api, const char *key,
+		   struct etcd_place *place, unsigned max, etcd_list_item each,
+		   void *context, bool *ret_more, struct error *err)
+{
+	char from[ETCD_KEY_SIZE + 1], end[ETCD_KEY_SIZE];
+	struct etcd_answer page = {0};
+	int r;
+
+	/* After the last one: the next key is longer. */
+	(void)snprintf(from, sizeof(from), "%s%s%s", key, place->after,
+		       place->after[0] ? "\001" : "");
+	etcd_key_end(key, end);
+	r = etcd_page(api, from, end, place->revision, &max, &page, err);
+	if (r < 0)
+		return r;
+	place->revision = place->revision ?: page.revision;
+	for (size_t i = 0; r == 0 && i < page.count; i++)
+		r = each(context, &page.items[i], err);
+	if (r == 0 && page.count > 0)
+		(void)snprintf(place->after, sizeof(place->after), "%s",
+			       page.items[page.count - 1].key + strlen(key));
+	*ret_more = page.more && page.count > 0;
+	etcd_answer_done(&page);
+	return r;
+}
+
 int etcd_list(struct etcd_api *api, const char *key, etcd_list_item each,
 	      void *context, int64_t *ret_revision, struct error *err)
 {
-	char from[ETCD_KEY_SIZE + 1], end[ETCD_KEY_SIZE];
-	unsigned limit = PAGE_MAX;
-	int64_t revision = 0;
-	size_t count = 0;
+	struct etcd_place place = {0};
+	unsigned pages = 0;
 	bool more = true;
 	int r = 0;
 
-	(void)strcpy(from, key);
-	etcd_key_end(key, end);
-	while (r == 0 && more) {
-		struct etcd_answer page = {0};
-
-		r = etcd_page(api, from, end, revision, &limit, &page, err);
-		if (r < 0)
-			return r;
-		if (revision == 0)
-			revision = page.revision;
-		for (size_t i = 0; r == 0 && i < page.count; i++)
-			r = each(context, &page.items[i], err);
-		more = page.more && page.count > 0;
-		/* Then the one after the last: the next key is longer. */
-		if (more)
-			(void)snprintf(from, sizeof(from), "%s\001",
-				       page.items[page.count - 1].key);
-		count += page.count;
-		etcd_answer_done(&page);
-		if (r == 0 && count > LIST_MAX)
-			r = error_set(err, E2BIG, "more than %d keys of a kind",
-				      LIST_MAX);
-	}
+	while (r == 0 && more)
+		r = pages++ == PAGES_MAX
+			    ? error_set(err, E2BIG, "more than %d pages",
+					PAGES_MAX)
+			    : etcd_list_page(api, key, &place, ETCD_PAGE, each,
+					     context, &more, err);
 	if (r == 0 && ret_revision)
-		*ret_revision = revision;
+		*ret_revision = place.revision;
 	return r;
 }
 

@@ -93,9 +93,25 @@ int etcd_get(struct etcd_api *api, const char *key, int timeout_ms,
 typedef int (*etcd_list_item)(void *context, const struct etcd_item *item,
 			      struct error *err);
 
+#define ETCD_PAGE 500 /* keys */
+
+/* Where a list goes on; zero: from the first key, as of now. */
+struct etcd_place {
+	char after[ETCD_KEY_SIZE]; /* the end of the last key before it */
+	int64_t revision;          /* the moment; 0: the present one */
+};
+
+/*
+ * Call @each for the next keys that begin with @key, @max at most, in their
+ * order, and move @place behind them. -ESTALE: etcd forgot that moment.
+ */
+int etcd_list_page(struct etcd_api *api, const char *key,
+		   struct etcd_place *place, unsigned max, etcd_list_item each,
+		   void *context, bool *ret_more, struct error *err);
+
 /*
  * Call @each for all keys that begin with @key, in their order, as of one
- * moment: @ret_revision (may be NULL).
+ * moment: @ret_revision (may be NULL). -ESTALE.
  */
 int etcd_list(struct etcd_api *api, const char *key, etcd_list_item each,
 	      void *context, int64_t *ret_revision, struct error *err);

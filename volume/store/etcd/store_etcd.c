@@ -23,8 +23,6 @@
 #include "volume/store/etcd/etcd_watch.h"
 #include "volume/store/etcd/store_etcd.h"
 
-#define ETCD_LISTS_MAX 5 /* times a list is begun again */
-
 struct etcd {
 	struct store store;
 	struct etcd_api *api;
@@ -117,60 +115,56 @@ static int etcd_store_get(struct store *store, const char *kind,
 	return r;
 }
 
-struct records {
-	size_t key_length;
-	struct store_object *items; /* owned */
-	size_t count, room;
+struct reading {
+	size_t key_length, max;
+	struct store_page *page;
 };
 
-static int record_add(void *records_, const struct etcd_item *item,
+static int record_add(void *reading_, const struct etcd_item *item,
 		      struct error *err)
 {
-	struct records *records = records_;
-	struct store_object *more;
+	struct reading *reading = reading_;
+	struct store_page *page = reading->page;
 	int r;
 
-	if (records->count == records->room) {
-		records->room = records->room ? 2 * records->room : 64;
-		more = reallocarray(records->items, records->room,
-				    sizeof(*more));
-		if (!more)
-			return error_set(err, ENOMEM, "out of memory");
-		records->items = more;
-	}
-	r = etcd_record_read(item, item->key + records->key_length,
-			     &records->items[records->count], err);
+	if (page->count == reading->max)
+		return error_set(err, EPROTO,
+				 "etcd: more keys than were asked for");
+	r = etcd_record_read(item, item->key + reading->key_length,
+			     &page->objects[page->count], err);
 	if (r == 0)
-		records->count++;
+		page->count++;
 	return r;
 }
 
+/* Each page is of its own moment, so no row of pages takes too long. */
 static int etcd_store_list(struct store *store, const char *kind,
-			   struct store_object **ret, size_t *ret_count,
-			   struct error *err)
+			   struct record_place *place, size_t max,
+			   struct store_page *ret, struct error *err)
 {
 	struct etcd *etcd = etcd_of(store);
-	struct records records = {0};
+	struct store_page page = {
+		.objects = calloc(max, sizeof(*page.objects))};
+	struct reading reading = {.max = max, .page = &page};
+	struct etcd_place from = {0};
 	char key[ETCD_KEY_SIZE];
-	int r = -ESTALE;
+	int r;
 
+	if (!page.objects)
+		return error_set(err, ENOMEM, "out of memory");
 	etcd_key(etcd->api, "records", kind, "", key);
-	/* A list that takes too long loses its moment: begin again. */
-	for (int i = 0; i < ETCD_LISTS_MAX && r == -ESTALE; i++) {
-		records = (struct records){.key_length = strlen(key)};
-		r = etcd_list(etcd->api, key, record_add, &records, NULL, err);
-		if (r < 0)
-			store_objects_free(records.items, records.count);
-	}
-	if (r == -ESTALE)
-		return error_set(err, EHOSTUNREACH,
-				 "the list of %s could not be read to its end; "
-				 "try again later",
-				 kind);
-	if (r < 0)
+	reading.key_length = strlen(key);
+	(void)strcpy(from.after, place->after);
+	r = etcd_list_page(etcd->api, key, &from, (unsigned)max, record_add,
+			   &reading, &page.more, err);
+	if (r < 0) {
+		store_page_done(&page);
 		return r;
-	*ret = records.items;
-	*ret_count = records.count;
+	}
+	if (page.count > 0)
+		memcpy(place->after, page.objects[page.count - 1].name,
+		       sizeof(place->after));
+	*ret = page;
 	return 0;
 }
 

@@ -96,90 +96,117 @@ static int kube_get(struct store *store, const char *kind, const char *name,
 	return r < 0 ? r : kube_object_record(object, ret, err);
 }
 
-struct objects {
-	struct store_object *items; /* owned */
-	size_t count, room;
-};
-
 struct reading {
 	const struct kube_resource *resource;
-	struct objects objects;
+	const char *after; /* borrowed */
+	size_t room;       /* of @page.objects */
+	struct store_page page;
 };
 
-static int objects_add(struct objects *objects, struct json_object *object,
-		       struct error *err)
-{
-	struct store_object *more;
-	int r;
-
-	if (objects->count == objects->room) {
-		objects->room = objects->room ? 2 * objects->room : 64;
-		more = reallocarray(objects->items, objects->room,
-				    sizeof(*more));
-		if (!more)
-			return error_set(err, ENOMEM, "out of memory");
-		objects->items = more;
-	}
-	r = kube_object_record(object, &objects->items[objects->count], err);
-	if (r == 0)
-		objects->count++;
-	return r;
-}
-
-static int objects_item(void *context, struct json_object *item,
+static int reading_item(void *reading_, struct json_object *item,
 			struct error *err)
 {
-	struct reading *reading = context;
+	struct reading *reading = reading_;
+	struct store_page *page = &reading->page;
+	int r;
 
 	if (kube_is_gone(item, reading->resource))
 		return 0;
 	json_add_text(item, "apiVersion", RECORD_API_VERSION);
 	json_add_text(item, "kind", reading->resource->kind);
-	return objects_add(&reading->objects, item, err);
+	if (page->count == reading->room)
+		return error_set(err, EPROTO,
+				 "the API server lists more objects than were "
+				 "asked for");
+	r = kube_object_record(item, &page->objects[page->count], err);
+	if (r < 0)
+		return r;
+	if (strcmp(page->objects[page->count].name, reading->after) <= 0)
+		store_object_done(&page->objects[page->count]);
+	else
+		page->count++;
+	return 0;
 }
 
-static int object_by_name(const void *a, const void *b)
+/* A token that is too long for a mark is none. */
+static void mark_set(char *mark, const char *token)
 {
-	return strcmp(((const struct store_object *)a)->name,
-		      ((const struct store_object *)b)->name);
+	size_t length = strlen(token);
+
+	if (length >= RECORD_MARK_SIZE)
+		length = 0;
+	memcpy(mark, token, length);
+	mark[length] = '\0';
 }
 
+/*
+ * Read from @token on until there is an object after @place, or the end.
+ * -ESTALE, -EINVAL: a token of the server's is of no use any more.
+ */
+static int reading_run(struct reading *reading, struct kube *kube,
+		       const char *path, size_t max, char *token,
+		       struct error *err)
+{
+	struct store_page *page = &reading->page;
+	int r = 0;
+
+	while (page->count > 0)
+		store_object_done(&page->objects[--page->count]);
+	do {
+		mark_set(page->mark, token);
+		r = kube_list_page(kube->http, path, 0, (unsigned)max, token,
+				   reading_item, reading, NULL, err);
+	} while (r == 0 && page->count == 0 && token[0]);
+	page->more = token[0];
+	return r;
+}
+
+/*
+ * The server lists by name. Its continue token is the mark of a page, of the
+ * moment at which the first page was read; it forgets that after minutes. Then
+ * the list begins again, and leaves out what is before the place.
+ */
 static int objects_list(struct store *store, const char *kind,
-			struct store_object **ret, size_t *ret_count,
-			struct error *err)
+			struct record_place *place, size_t max,
+			struct store_page *ret, struct error *err)
 {
 	struct kube *kube = kube_of(store);
-	struct reading reading = {.resource = kube_resource_find(kind, err)};
-	char path[KUBE_PATH_SIZE];
-	int r;
+	struct reading reading = {.resource = kube_resource_find(kind, err),
+				  .after = place->after,
+				  .room = max};
+	char path[KUBE_PATH_SIZE], token[KUBE_TOKEN_SIZE];
+	int r, stale, tries = 0;
 
 	if (!reading.resource)
 		return -EINVAL;
 	r = kube_path(kube->http, reading.resource, NULL, NULL, path, err);
 	if (r < 0)
 		return r;
-	/* A list that takes too long loses its moment: begin again. */
-	for (int i = 0; i < LISTS_MAX; i++) {
-		r = kube_list(kube->http, path, 0, objects_item, &reading, NULL,
-			      err);
-		if (r == 0)
-			break;
-		store_objects_free(reading.objects.items,
-				   reading.objects.count);
-		reading.objects = (struct objects){0};
-		if (r != -ESTALE)
-			return r;
+	reading.page.objects = calloc(max, sizeof(*reading.page.objects));
+	if (!reading.page.objects)
+		return error_set(err, ENOMEM, "out of memory");
+	(void)snprintf(token, sizeof(token), "%s", place->mark);
+	do {
+		stale = token[0] ? -EINVAL : -ESTALE;
+		r = reading_run(&reading, kube, path, max, token, err);
+		if (r < 0)
+			token[0] = '\0';
+	} while ((r == -ESTALE || r == stale) && ++tries < LISTS_MAX);
+	if (r == -ESTALE)
+		r = error_set(err, EHOSTUNREACH,
+			      "the list of %s could not be read to its end; "
+			      "try again later",
+			      reading.resource->plural);
+	if (r < 0) {
+		store_page_done(&reading.page);
+		return r;
 	}
-	if (r < 0)
-		return error_set(err, EHOSTUNREACH,
-				 "the list of %s could not be read to its end; "
-				 "try again later",
-				 reading.resource->plural);
-	if (reading.objects.count > 0)
-		qsort(reading.objects.items, reading.objects.count,
-		      sizeof(*reading.objects.items), object_by_name);
-	*ret = reading.objects.items;
-	*ret_count = reading.objects.count;
+	if (reading.page.count > 0)
+		memcpy(place->after,
+		       reading.page.objects[reading.page.count - 1].name,
+		       sizeof(place->after));
+	mark_set(place->mark, token);
+	*ret = reading.page;
 	return 0;
 }
 

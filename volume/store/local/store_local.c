@@ -214,58 +214,58 @@ static int local_get(struct store *store, const char *kind, const char *name,
 	return r;
 }
 
-/* Read every row of @s. The array grows by doubling. */
-static int objects_read(struct local *local, sqlite3_stmt *s,
-			struct store_object **ret, size_t *ret_count,
-			struct error *err)
+/* Read the rows of @s, of which there is one more than @max if that is so. */
+static int rows_read(struct local *local, sqlite3_stmt *s, size_t max,
+		     struct store_page *ret, struct error *err)
 {
-	struct store_object *items = NULL, *more;
-	size_t count = 0, room = 0;
 	int r;
 
 	while ((r = local_step(local, s, err)) > 0) {
-		if (count == room) {
-			room = room ? 2 * room : 16;
-			more = reallocarray(items, room, sizeof(*items));
-			if (!more) {
-				r = error_set(err, ENOMEM, "out of memory");
-				break;
-			}
-			items = more;
+		if (ret->count == max) {
+			ret->more = true;
+			return 0;
 		}
-		r = row_read(s, &items[count], err);
+		r = row_read(s, &ret->objects[ret->count], err);
 		if (r < 0)
 			break;
-		count++;
+		ret->count++;
 	}
-	if (r < 0) {
-		store_objects_free(items, count);
-		return r;
-	}
-	*ret = items;
-	*ret_count = count;
-	return 0;
+	return r;
 }
 
-int local_list(struct store *store, const char *kind, struct store_object **ret,
-	       size_t *ret_count, struct error *err)
+static int local_list(struct store *store, const char *kind,
+		      struct record_place *place, size_t max,
+		      struct store_page *ret, struct error *err)
 {
 	struct local *local = local_of(store);
+	struct store_page page = {
+		.objects = calloc(max, sizeof(*page.objects))};
 	int r;
 
+	if (!page.objects)
+		return error_set(err, ENOMEM, "out of memory");
 	(void)pthread_mutex_lock(&local->lock);
 	{
 		auto_statement sqlite3_stmt *s = NULL;
 
 		r = local_prepare(local, &s, err,
 				  "SELECT name, version, json FROM objects"
-				  " WHERE kind = ? ORDER BY name",
-				  "t", kind);
+				  " WHERE kind = ? AND name > ?"
+				  " ORDER BY name LIMIT ?",
+				  "tti", kind, place->after, (int64_t)max + 1);
 		if (r == 0)
-			r = objects_read(local, s, ret, ret_count, err);
+			r = rows_read(local, s, max, &page, err);
 	}
 	(void)pthread_mutex_unlock(&local->lock);
-	return r;
+	if (r < 0) {
+		store_page_done(&page);
+		return r;
+	}
+	if (page.count > 0)
+		memcpy(place->after, page.objects[page.count - 1].name,
+		       sizeof(place->after));
+	*ret = page;
+	return 0;
 }
 
 /* ---- open and close ---- */

@@ -61,10 +61,6 @@ int local_begin(struct local *local, struct error *err);
 /* Commit when @r is 0, else undo; returns @r or why it was not committed. */
 int local_end(struct local *local, int r, struct error *err);
 
-/* List all records of a kind; a member of store_local_ops. */
-int local_list(struct store *store, const char *kind, struct store_object **ret,
-	       size_t *ret_count, struct error *err);
-
 /* ---- store_local_open.c ---- */
 
 /* Make the file, and its folder, when it is not there. */

@@ -27,20 +27,10 @@ static int counter_read(struct local *local, int64_t *ret, struct error *err)
 	return r < 0 ? r : 0;
 }
 
-static int tell_all(struct store *store, const char *kind,
-		    struct watch_diff *known, struct error *err)
+static int tell_object(void *known, const struct store_object *object,
+		       struct error *err)
 {
-	struct store_object *objects = NULL;
-	size_t n = 0;
-	int r = local_list(store, kind, &objects, &n, err);
-
-	if (r < 0)
-		return r;
-	watch_diff_begin(known);
-	for (size_t i = 0; r == 0 && i < n; i++)
-		r = watch_diff_set(known, &objects[i], err);
-	store_objects_free(objects, n);
-	return r;
+	return watch_diff_set(known, object, err);
 }
 
 static int local_watch_look(struct store *store, const char *kind,
@@ -53,7 +43,8 @@ static int local_watch_look(struct store *store, const char *kind,
 	/* Before the list, which may be newer, and never is older. */
 	if (r < 0 || now == *told)
 		return r;
-	r = tell_all(store, kind, known, err);
+	watch_diff_begin(known);
+	r = store_walk(store, kind, NULL, tell_object, known, err);
 	if (r == 0)
 		r = watch_diff_end(known);
 	*told = now;

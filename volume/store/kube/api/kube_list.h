@@ -6,11 +6,25 @@
 #include "volume/record/volume_record.h"
 #include "volume/store/kube/api/kube_call.h"
 
-#define KUBE_LIST_MAX 100000 /* objects of one list */
+#define KUBE_TOKEN_SIZE 2048 /* bytes with NUL of a continue token */
 
 /* @item: one of the list, an object, without apiVersion and kind; borrowed. */
 typedef int (*kube_list_item)(void *context, struct json_object *item,
 			      struct error *err);
+
+/*
+ * Call @item for the next page of everything at @path, in order of name.
+ *
+ * @limit  objects at most; less when they are too much for one answer
+ * @token  KUBE_TOKEN_SIZE bytes: continue there, "" for the first; becomes that
+ *         of the next page, "" when this was the last
+ *
+ * -ESTALE: the server forgot the moment of @token. -EINVAL: @token is none of
+ * its own. Otherwise as kube_list().
+ */
+int kube_list_page(struct kube_http *http, const char *path, int timeout_ms,
+		   unsigned limit, char *token, kube_list_item item,
+		   void *context, char *ret_version, struct error *err);
 
 /*
  * Call @item for everything at @path, which may end in a query ("?a=b"), as

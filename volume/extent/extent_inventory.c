@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "volume/op/extent_inventory.h"
+#include "volume/extent/extent_inventory.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -12,7 +12,8 @@
 
 struct asking {
 	struct volume_context *ctx;
-	struct node_inventory *inventory;
+	struct node_inventory *inventory; /* owned */
+	size_t count, room;
 };
 
 /* Check the node's name: a server that answers by another is another node. */
@@ -53,29 +54,40 @@ static bool has_no_blockd(const struct store_object *object)
 	return none;
 }
 
+static int inventory_add(void *asking_, const struct store_object *object,
+			 struct error *err)
+{
+	struct asking *asking = asking_;
+	struct node_inventory *more;
+
+	if (asking->count == asking->room) {
+		asking->room = asking->room ? 2 * asking->room : 16;
+		more = reallocarray(asking->inventory, asking->room,
+				    sizeof(*more));
+		if (!more)
+			return error_set(err, ENOMEM, "out of memory");
+		asking->inventory = more;
+	}
+	more = &asking->inventory[asking->count++];
+	*more = (struct node_inventory){.has_none = has_no_blockd(object)};
+	memcpy(more->node, object->name, sizeof(more->node));
+	return 0;
+}
+
 int inventory_ask(struct volume_context *ctx, struct node_inventory **ret,
 		  size_t *ret_count, struct error *err)
 {
-	struct store_object *objects = NULL;
 	struct asking asking = {.ctx = ctx};
-	size_t n = 0;
-	int r = ctx->store->ops->list(ctx->store, RECORD_KIND_NODE, &objects,
-				      &n, err);
+	int r = store_walk(ctx->store, RECORD_KIND_NODE, NULL, inventory_add,
+			   &asking, err);
 
-	if (r < 0)
+	if (r < 0) {
+		free(asking.inventory);
 		return r;
-	asking.inventory = calloc(n + 1, sizeof(*asking.inventory));
-	for (size_t i = 0; asking.inventory && i < n; i++) {
-		(void)snprintf(asking.inventory[i].node, RECORD_NAME_SIZE, "%s",
-			       objects[i].name);
-		asking.inventory[i].has_none = has_no_blockd(&objects[i]);
 	}
-	store_objects_free(objects, n);
-	if (!asking.inventory)
-		return error_set(err, ENOMEM, "out of memory");
-	parallel_run(n, ASKED_AT_ONCE, inventory_ask_node, &asking);
+	parallel_run(asking.count, ASKED_AT_ONCE, inventory_ask_node, &asking);
 	*ret = asking.inventory;
-	*ret_count = n;
+	*ret_count = asking.count;
 	return 0;
 }
 
