@@ -1,5 +1,5 @@
 $(eval $(call library,launch,\
-  launch/launch_client.c launch/launch_proto.c launch/fd_store_message.c launch/fd_store_server.c,,base))
+  launch/launch_client.c launch/launch_proto.c launch/fd_store_message.c launch/fd_store_server.c launch/launcher_mirror.c,,base))
 $(eval $(call program,trib-launch,\
   launch/launch_handle.c launch/launch_server.c launch/launch_socket.c launch/launch_store.c launch/main.c,launch base))
 $(eval $(call unit_test,launch/launch_proto_test,launch base))

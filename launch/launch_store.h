@@ -2,7 +2,8 @@
 /*
  * What the launcher stores for other processes: their descriptors, each under a
  * token, and the command line of who goes on with them. A supervisor of a union
- * has its own stored (union/supervisor/supervisor.h). When it is killed,
+ * has its own stored (union/supervisor/supervisor.h), and so has a trib-nbd
+ * (initiator/nbd/nbd_stored.h). When it is killed,
  * whatever else is killed with it, the next one is started here. That gets a
  * socket as its number 3, with FD_STORE_ADD for each descriptor, FD_STORE_END
  * last. It goes on with the same socket.

@@ -40,7 +40,7 @@ static const struct option_row rows[] = {
 	    "this program)",
 	    NULL),
 	ROW("peer", 0, OPTION_STRING, peer, "SOCKET",
-	    "another trib-launch, in another cgroup: it stores what unions "
+	    "another trib-launch, in another cgroup: it stores what programs "
 	    "started here need after they are killed (default: this one does)",
 	    NULL),
 	ROW("help", 'h', OPTION_FLAG, help, NULL, "show this", NULL),

@@ -6,7 +6,7 @@ $(eval $(call library,union,\
   union/sys/copy_data.c union/view/dir_change.c union/branch/dir_fd.c union/open/dir_listing.c union/sys/dir_offset.c union/open/dir_parts.c union/open/dir_read.c union/node/dir_attr_lock.c \
   union/ops/dot_union.c union/live/drain.c union/migrate/drain_dir.c union/migrate/drain_walk.c union/open/durable.c union/sys/empty_dir.c union/state/stuck_server.c union/supervisor/stuck_servers.c \
   union/ops/explain.c union/sys/file_in_use.c union/migrate/inode_paths.c union/branch/folding.c union/open/branch_full.c union/state/fuse_connection.c \
-  union/node/migrate_lock.c union/sys/handle.c union/sys/task_blocked.c union/live/branch_recover.c union/supervisor/launcher_mirror.c union/supervisor/supervisor_mount.c union/supervisor/supervisor_stored.c union/supervisor/supervisor.c union/sys/immutable.c \
+  union/node/migrate_lock.c union/sys/handle.c union/sys/task_blocked.c union/live/branch_recover.c union/supervisor/supervisor_mount.c union/supervisor/supervisor_stored.c union/supervisor/supervisor.c union/sys/immutable.c \
   union/sys/task_syscall.c union/sys/inode_number.c union/branch/intent.c union/migrate/intent_recover.c union/state/fd_store.c union/state/death_pipe.c union/sys/limits.c \
   union/live/add_branch.c union/live/remove_branch.c union/live/set_branch.c union/view/lookup.c \
   union/view/merge.c union/view/open_copy.c union/state/thread_branches.c union/serve/mount.c union/live/mount_strict.c union/config/mount_words.c union/branch/submount.c union/migrate/migrate_file.c union/migrate/migrate_check.c union/migrate/migrate_copy.c union/node/dirty_ranges.c union/sys/named.c union/view/name_filter.c union/view/name_hash_set.c \

@@ -33,6 +33,9 @@
 #define GATHER_MS      1
 #define MESSAGES_MAX   256              /* at once */
 #define OWN_PROGRAM    "/proc/self/exe" /* also when it was removed */
+#define PROGRAM        "trib-union"
+#define STORED         "--stored-fd=3" /* as the launcher passes it */
+#define FD_WORD_AT     2               /* of server_argv() */
 
 /*
  * Log once that a descriptor is not kept. The union goes on; the descriptor's
@@ -562,6 +565,20 @@ static const char **server_argv(int argc, char **argv, char *self)
 	return words;
 }
 
+/* The command line of the next supervisor is a server's, with its socket. */
+static int mirror_init(struct supervisor *h)
+{
+	const char *server[2] = {h->argv[0], h->argv[FD_WORD_AT]};
+	int r;
+
+	h->argv[0] = PROGRAM;
+	h->argv[FD_WORD_AT] = STORED;
+	r = launcher_mirror_init(&h->launcher, h->argv, FD_STORE_FUSE);
+	h->argv[0] = server[0];
+	h->argv[FD_WORD_AT] = server[1];
+	return r;
+}
+
 /*
  * Go on for a supervisor that was killed, alone or with its server. Returns as
  * start_again().
@@ -631,8 +648,7 @@ int supervisor_run(const struct union_options *options, int argc, char **argv,
 	h.signals = block_signals();
 	limits_raise();
 	h.oom_score = oom_protect();
-	r = h.argv && h.signals >= 0 &&
-			    launcher_mirror_init(&h.launcher, h.argv) == 0
+	r = h.argv && h.signals >= 0 && mirror_init(&h) == 0
 		    ? supervise(&h, options->stored_fd, err)
 		    : error_set(err, ENOMEM, "%s", strerror(ENOMEM));
 	fd_store_server_done(&h.held);

@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 #include "launch/fd_store_server.h"
-#include "union/supervisor/launcher_mirror.h"
+#include "launch/launcher_mirror.h"
 #include "union/supervisor/restart_backoff.h"
 #include "union/supervisor/stuck_servers.h"
 

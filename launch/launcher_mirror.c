@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "union/supervisor/launcher_mirror.h"
+#include "launch/launcher_mirror.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -7,19 +7,15 @@
 
 #include "base/clock.h"
 #include "launch/launch_client.h"
-#include "union/state/fd_store.h"
-
-#define PROGRAM    "trib-union"
-#define STORED     "--stored-fd=3" /* as the launcher passes it */
-#define FD_WORD_AT 2               /* of a server's command line */
 
 int launcher_mirror_init(struct launcher_mirror *mirror,
-			 const char *const *argv)
+			 const char *const *argv, uint64_t needs)
 {
 	const char *socket = getenv(LAUNCH_STORE_VARIABLE);
 	size_t count = 0, i;
 
-	*mirror = (struct launcher_mirror){.pause_ms = LAUNCHER_PAUSE_MS};
+	*mirror = (struct launcher_mirror){.needs = needs,
+					   .pause_ms = LAUNCHER_PAUSE_MS};
 	if (!socket || !*socket)
 		return 0;
 	while (argv[count])
@@ -29,8 +25,6 @@ int launcher_mirror_init(struct launcher_mirror *mirror,
 		return -ENOMEM;
 	for (i = 0; i < count; i++)
 		mirror->argv[i] = argv[i];
-	mirror->argv[0] = PROGRAM;
-	mirror->argv[FD_WORD_AT] = STORED;
 	mirror->socket = socket;
 	return 0;
 }
@@ -46,7 +40,7 @@ static bool is_missing(const struct launcher_mirror *mirror,
 		       const struct fd_store_server *held)
 {
 	return mirror->socket && (!held->mirrored || mirror->moves) &&
-	       fd_store_server_has(held, FD_STORE_FUSE);
+	       fd_store_server_has(held, mirror->needs);
 }
 
 int launcher_mirror_wait_ms(const struct launcher_mirror *mirror,
