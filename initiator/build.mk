@@ -11,8 +11,9 @@ $(eval $(call library,initiator,\
 
 $(eval $(call program,trib-nbd,\
   initiator/nbd/nbd_connector.c initiator/nbd/nbd_fuse.c initiator/nbd/nbd_fuse_buffers.c \
+  initiator/nbd/nbd_fuse_memory.c initiator/nbd/nbd_fuse_ops.c initiator/nbd/nbd_stored.c \
   initiator/nbd/nbd_durable.c initiator/nbd/nbd_fuse_main.c initiator/nbd/nbd_link.c \
-  initiator/nbd/nbd_parts.c initiator/nbd/nbd_survive.c initiator/nbd/nbd_ublk.c,nbdparts base,fuse3))
+  initiator/nbd/nbd_parts.c initiator/nbd/nbd_survive.c initiator/nbd/nbd_ublk.c,nbdparts launch base,fuse3))
 
 $(eval $(call test_helper,initiator/initiator_call_main,initiator base,))
 $(eval $(call unit_test,initiator/iscsi/iscsi_record_test,initiator base))

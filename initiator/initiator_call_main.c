@@ -40,6 +40,26 @@ static int parse_part(struct initiator_request *q, char *value,
 	return size_parse(size, &part->size, err);
 }
 
+/* Find the member of @q that has the text of @key; NULL: none has. */
+static const char **text_of(struct initiator_request *q, const char *key)
+{
+	const struct {
+		const char *key, **text;
+	} rows[] = {
+		{"state", &q->state_dir},     {"id", &q->id},
+		{"transport", &q->transport}, {"path", &q->local_path},
+		{"address", &q->address},     {"export", &q->export_name},
+		{"portal", &q->iscsi_portal}, {"target", &q->iscsi_target},
+		{"identity", &q->identity},   {"chap_file", &q->chap_file},
+		{"launcher", &q->launcher},
+	};
+
+	for (size_t i = 0; i < array_size(rows); i++)
+		if (!strcmp(key, rows[i].key))
+			return rows[i].text;
+	return NULL;
+}
+
 static int parse(struct initiator_request *q, char *word, struct error *err)
 {
 	char *value = strchr(word, '=');
@@ -47,26 +67,10 @@ static int parse(struct initiator_request *q, char *word, struct error *err)
 	if (!value)
 		return error_set(err, EINVAL, "'%s' is not KEY=VALUE", word);
 	*value++ = 0;
-	if (!strcmp(word, "state"))
-		q->state_dir = value;
-	else if (!strcmp(word, "id"))
-		q->id = value;
-	else if (!strcmp(word, "transport"))
-		q->transport = value;
-	else if (!strcmp(word, "path"))
-		q->local_path = value;
-	else if (!strcmp(word, "address"))
-		q->address = value;
-	else if (!strcmp(word, "export"))
-		q->export_name = value;
-	else if (!strcmp(word, "portal"))
-		q->iscsi_portal = value;
-	else if (!strcmp(word, "target"))
-		q->iscsi_target = value;
-	else if (!strcmp(word, "identity"))
-		q->identity = value;
-	else if (!strcmp(word, "chap_file"))
-		q->chap_file = value;
+	const char **text = text_of(q, word);
+
+	if (text)
+		*text = value;
 	else if (!strcmp(word, "read_only"))
 		q->read_only = *value == '1';
 	else if (!strcmp(word, "renew"))

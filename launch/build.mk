@@ -8,4 +8,4 @@ $(eval $(call unit_test,launch/launch_server_test,launch base,\
 $(eval $(call unit_test,launch/fd_store_server_test,launch base))
 $(eval $(call fuzzer,launch/launch_proto_fuzz,launch/launch_proto.c \
   base/wire/cursor.c base/error.c))
-SYSTEM_TESTS += tests/system/launch.sh tests/system/launch_store.sh
+SYSTEM_TESTS += tests/system/launch.sh tests/system/launch_store.sh tests/system/launch_device.sh

@@ -4,10 +4,30 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/mount.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
+
+unsigned fusectl_number(const char *mount_point)
+{
+	auto_fclose FILE *f = fopen("/proc/self/mountinfo", "re");
+	auto_free char *line = NULL;
+	unsigned major, minor, found = 0;
+	size_t space = 0;
+	int at;
+
+	while (f && getline(&line, &space, f) > 0) {
+		if (sscanf(line, "%*u %*u %u:%u %*s %n", &major, &minor, &at) !=
+		    2)
+			continue;
+		line[at + (int)strcspn(line + at, " \n")] = 0;
+		if (!strcmp(line + at, mount_point))
+			found = minor; /* of several, the last is on top */
+	}
+	return found;
+}
 
 /* Mount fusectl for a moment: it need not be mounted anywhere. */
 static int open_fusectl(void)

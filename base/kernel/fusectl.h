@@ -4,6 +4,13 @@
 #define BASE_KERNEL_FUSECTL_H
 
 /*
+ * Tell the number of the connection that is mounted at @mount_point, an
+ * absolute path without links: the minor number of the mount's device. No
+ * request goes to its server. 0: nothing is mounted there.
+ */
+unsigned fusectl_number(const char *mount_point);
+
+/*
  * Open the means to end a FUSE connection. fusectl need not be mounted
  * anywhere.
  *

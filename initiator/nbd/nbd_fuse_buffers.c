@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #define LARGEST (NBD_FUSE_CLASSES - 1)
 
@@ -29,49 +28,82 @@ static size_t size_of(unsigned class_, size_t largest)
 	return size ? size : (largest + 4095) & ~(size_t)4095;
 }
 
-int nbd_fuse_buffers_init(struct nbd_fuse_buffers *b, size_t largest,
-			  struct error *err)
+static unsigned count_all(void)
 {
 	unsigned count = 0;
-	uint8_t *at;
+
+	for (unsigned i = 0; i < NBD_FUSE_CLASSES; i++)
+		count += classes[i].count;
+	return count;
+}
+
+size_t nbd_fuse_buffers_length(size_t largest)
+{
+	size_t length = 0;
+
+	for (unsigned i = 0; i < NBD_FUSE_CLASSES; i++)
+		length += size_of(i, largest) * classes[i].count;
+	return length;
+}
+
+int nbd_fuse_buffers_init(struct nbd_fuse_buffers *b, size_t largest,
+			  uint8_t *memory, struct error *err)
+{
+	unsigned count = 0;
 
 	memset(b, 0, sizeof(*b));
-	for (unsigned i = 0; i < NBD_FUSE_CLASSES; i++) {
-		b->length += size_of(i, largest) * classes[i].count;
-		count += classes[i].count;
-	}
-	b->all = calloc(count, sizeof(*b->all));
-	b->memory = mmap(NULL, b->length, PROT_READ | PROT_WRITE,
-			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-	if (!b->all || b->memory == MAP_FAILED) {
-		if (b->memory == MAP_FAILED)
-			b->memory = NULL;
-		nbd_fuse_buffers_done(b);
+	b->all = calloc(count_all(), sizeof(*b->all));
+	if (!b->all)
 		return error_set(err, ENOMEM, "no memory for buffers");
-	}
-	at = b->memory;
-	count = 0;
 	for (unsigned i = 0; i < NBD_FUSE_CLASSES; i++) {
 		for (unsigned n = 0; n < classes[i].count; n++) {
 			struct nbd_fuse_buffer *buffer = &b->all[count++];
 
-			buffer->data = at;
+			buffer->data = memory;
 			buffer->class_ = i;
-			at += size_of(i, largest);
+			memory += size_of(i, largest);
 			nbd_fuse_buffers_put(b, buffer);
 		}
 	}
-	b->staging = b->unused[LARGEST];
-	b->unused[LARGEST] = b->staging->next;
 	return 0;
 }
 
 void nbd_fuse_buffers_done(struct nbd_fuse_buffers *b)
 {
-	if (b->memory)
-		(void)munmap(b->memory, b->length);
 	free(b->all);
 	memset(b, 0, sizeof(*b));
+}
+
+unsigned nbd_fuse_buffers_number(const struct nbd_fuse_buffers *b,
+				 const struct nbd_fuse_buffer *buffer)
+{
+	return (unsigned)(buffer - b->all);
+}
+
+struct nbd_fuse_buffer *nbd_fuse_buffers_at(const struct nbd_fuse_buffers *b,
+					    unsigned number)
+{
+	return number < count_all() ? &b->all[number] : NULL;
+}
+
+void nbd_fuse_buffers_adopt(struct nbd_fuse_buffers *b,
+			    struct nbd_fuse_buffer *buffer)
+{
+	struct nbd_fuse_buffer **at = &b->unused[buffer->class_];
+
+	while (*at != buffer)
+		at = &(*at)->next;
+	*at = buffer->next;
+	buffer->taken = true;
+}
+
+void nbd_fuse_buffers_stage(struct nbd_fuse_buffers *b,
+			    struct nbd_fuse_buffer *buffer)
+{
+	if (!buffer)
+		buffer = b->unused[LARGEST];
+	nbd_fuse_buffers_adopt(b, buffer);
+	b->staging = buffer;
 }
 
 bool nbd_fuse_buffers_ready(const struct nbd_fuse_buffers *b)
@@ -80,8 +112,8 @@ bool nbd_fuse_buffers_ready(const struct nbd_fuse_buffers *b)
 }
 
 /* Take the smallest unused buffer that holds @length bytes. */
-static struct nbd_fuse_buffer *buffer_take(struct nbd_fuse_buffers *b,
-					   size_t length)
+struct nbd_fuse_buffer *nbd_fuse_buffers_get(struct nbd_fuse_buffers *b,
+					     size_t length)
 {
 	struct nbd_fuse_buffer *buffer;
 	unsigned i;
@@ -92,15 +124,7 @@ static struct nbd_fuse_buffer *buffer_take(struct nbd_fuse_buffers *b,
 	buffer = b->unused[i];
 	assert(buffer);
 	b->unused[i] = buffer->next;
-	return buffer;
-}
-
-struct nbd_fuse_buffer *nbd_fuse_buffers_get(struct nbd_fuse_buffers *b,
-					     size_t length, void **ret_data)
-{
-	struct nbd_fuse_buffer *buffer = buffer_take(b, length);
-
-	*ret_data = buffer->data;
+	buffer->taken = true;
 	return buffer;
 }
 
@@ -108,7 +132,7 @@ struct nbd_fuse_buffer *nbd_fuse_buffers_keep(struct nbd_fuse_buffers *b,
 					      const void *data, size_t length,
 					      const void **ret_data)
 {
-	struct nbd_fuse_buffer *buffer = buffer_take(b, length);
+	struct nbd_fuse_buffer *buffer = nbd_fuse_buffers_get(b, length);
 
 	if (buffer->class_ < LARGEST) {
 		memcpy(buffer->data, data, length);
@@ -127,6 +151,7 @@ void nbd_fuse_buffers_put(struct nbd_fuse_buffers *b,
 {
 	if (!buffer)
 		return;
+	buffer->taken = false;
 	buffer->next = b->unused[buffer->class_];
 	b->unused[buffer->class_] = buffer;
 }

@@ -17,7 +17,9 @@
 #include "base/log.h"
 #include "base/options.h"
 #include "initiator/nbd/nbd_fuse.h"
+#include "initiator/nbd/nbd_fuse_memory.h"
 #include "initiator/nbd/nbd_program.h"
+#include "initiator/nbd/nbd_stored.h"
 #include "initiator/nbd/nbd_survive.h"
 #include "initiator/nbd/nbd_ublk.h"
 
@@ -34,6 +36,7 @@ struct config {
 	uint64_t size;
 	uint64_t dead_timeout_ms;
 	uint64_t control_fd;
+	uint64_t stored_fd;
 	bool read_only;
 	bool help;
 	bool version;
@@ -65,6 +68,11 @@ static const struct option_row rows[] = {
 	{"control-fd", 0, OPTION_NUMBER, offsetof(struct config, control_fd),
 	 "FD",
 	 "descriptor of a socket to the process that attaches it "
+	 "(0: none)",
+	 NULL, 0, 1024},
+	{"stored-fd", 0, OPTION_NUMBER, offsetof(struct config, stored_fd),
+	 "FD",
+	 "descriptor of a launcher's socket: go on for a killed trib-nbd "
 	 "(0: none)",
 	 NULL, 0, 1024},
 	{"help", 'h', OPTION_FLAG, offsetof(struct config, help), NULL,
@@ -146,6 +154,17 @@ static void ignore_signals(void)
 	(void)sigaction(SIGTERM, &ignore, NULL);
 }
 
+/*
+ * Lock the log: who looks for the process finds it by that lock, and it goes
+ * with the process.
+ */
+static void lock_log(void)
+{
+	const struct flock all = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+
+	(void)fcntl(STDERR_FILENO, F_SETLK, &all); /* it may be no file */
+}
+
 /* ---- the attaching process ---- */
 
 static void tell(const struct config *config, const char *text)
@@ -200,6 +219,14 @@ static int check_config(const struct config *config, struct error *err)
 	return 0;
 }
 
+/* One process's part in a device. */
+struct life {
+	struct nbd_kept *kept; /* of the block device; NULL: there is none */
+	struct nbd_stored stored;
+	struct nbd_fuse_memory memory;
+	bool served;
+};
+
 /* The block device. It stays when this process ends. */
 static int make_device(const struct config *config, struct nbd_kept *kept,
 		       struct nbd_parts *parts, struct nbd_ublk **ret,
@@ -219,6 +246,24 @@ static int make_device(const struct config *config, struct nbd_kept *kept,
 	nbd_kept_note(kept, parts);
 	kept->serves = true;
 	log_info("it is /dev/ublkb%d, too", kept->id);
+	return 0;
+}
+
+/* Have the launcher store what the next process needs. */
+static int store_all(struct life *life, const struct nbd_fuse *fuse,
+		     struct error *err)
+{
+	int r;
+
+	if (life->memory.goes_on) /* it is there */
+		return 0;
+	r = nbd_stored_add(&life->stored, NBD_STORED_MEMORY, life->memory.fd);
+	if (r == 0)
+		r = nbd_stored_add(&life->stored, NBD_STORED_FUSE,
+				   nbd_fuse_fd(fuse));
+	if (r < 0)
+		return error_set(err, -r, "store it: %s", strerror(-r));
+	nbd_stored_serve(&life->stored);
 	return 0;
 }
 
@@ -246,16 +291,20 @@ static int serve_until_unmounted(const struct config *config,
 	return 0;
 }
 
-static int serve(const struct config *config, struct nbd_kept *kept,
+static int serve(const struct config *config, struct life *life,
 		 struct nbd_parts *parts, struct error *err)
 {
+	struct nbd_kept *kept = life->kept;
 	const struct nbd_fuse_options options = {
 		.mount_point = config->mount_point,
 		.name = config->name,
 		.read_only = config->read_only,
 		.parts = parts,
 		.parts_file = config->parts_file,
-		.kept = kept,
+		.kept = kept ? kept : &life->memory.shared->kept,
+		.memory = &life->memory,
+		.fuse_fd = nbd_stored_take(&life->stored, NBD_STORED_FUSE),
+		.stored = &life->stored,
 	};
 	struct nbd_ublk *ublk = NULL;
 	struct nbd_fuse *fuse;
@@ -268,8 +317,9 @@ static int serve(const struct config *config, struct nbd_kept *kept,
 	if (r < 0)
 		return r;
 	lock_memory();
-	if (kept)
-		r = make_device(config, kept, parts, &ublk, err);
+	r = kept ? make_device(config, kept, parts, &ublk, err)
+		 : store_all(life, fuse, err);
+	life->served = r == 0;
 	if (r == 0)
 		r = serve_until_unmounted(config, fuse, ublk, parts, err);
 	nbd_fuse_free(fuse);
@@ -326,38 +376,74 @@ static void tell_incarnations(const struct config *config,
 	}
 }
 
-/* @kept: of the block device; NULL: none */
-static int attach(const struct config *config, struct nbd_kept *kept,
-		  struct error *err)
+/* The memory of a process that goes on has the exports of the one before. */
+static int make_memory(struct life *life, const struct nbd_parts *parts,
+		       struct error *err)
 {
-	const bool goes_on = kept && kept->id >= 0;
+	int r;
+
+	if (life->memory.goes_on)
+		return 0;
+	r = nbd_fuse_memory_new(&life->memory, nbd_parts_data_max(parts), err);
+	if (r == 0 && !life->kept)
+		nbd_kept_note(&life->memory.shared->kept, parts);
+	return r;
+}
+
+/* What this process goes on with; NULL: it is the first. */
+static struct nbd_kept *kept_before(const struct life *life)
+{
+	return life->memory.goes_on                ? &life->memory.shared->kept
+	       : life->kept && life->kept->id >= 0 ? life->kept
+						   : NULL;
+}
+
+static int connect_parts(const struct config *config, struct life *life,
+			 struct nbd_parts **ret, struct error *err)
+{
+	const struct nbd_kept *before = kept_before(life);
 	auto_free struct parts *list = NULL;
 	struct nbd_parts_options options = {
 		.dead_timeout_ms = (unsigned)config->dead_timeout_ms,
 		.read_only = config->read_only,
 	};
-	struct nbd_parts *parts;
 	/* The device may have grown since. */
-	int r = config_parts(config, goes_on ? 0 : config->size, &list, err);
+	int r = config_parts(config, before ? 0 : config->size, &list, err);
 
 	if (r < 0)
 		return r;
-	options.parts = list;
-	r = nbd_parts_new(&options, HANDSHAKE_TIMEOUT_MS, &parts, err);
-	if (r < 0) {
-		if (kept && r == -EACCES)
-			kept->refused = true;
-		return r;
+	if (life->memory.goes_on) {
+		if (list->n < before->n)
+			return error_set(err, EPROTO, "it has fewer parts now");
+		list->n = before->n;
+		options.before = before->exports;
 	}
-	if (goes_on) {
-		r = nbd_kept_check(kept, parts, err);
-	} else {
+	options.parts = list;
+	r = nbd_parts_new(&options, HANDSHAKE_TIMEOUT_MS, ret, err);
+	if (r == -EACCES && life->kept)
+		life->kept->refused = true;
+	return r;
+}
+
+static int attach(const struct config *config, struct life *life,
+		  struct error *err)
+{
+	struct nbd_parts *parts;
+	int r = connect_parts(config, life, &parts, err);
+
+	if (r < 0)
+		return r;
+	if (!kept_before(life)) {
 		tell_incarnations(config, nbd_parts_list(parts));
 		tell(config, NBD_PROGRAM_READY);
 		r = wait_for_go(config, err);
+	} else if (life->kept) {
+		r = nbd_kept_check(life->kept, parts, err);
 	}
 	if (r == 0)
-		r = serve(config, kept, parts, err);
+		r = make_memory(life, parts, err);
+	if (r == 0)
+		r = serve(config, life, parts, err);
 	nbd_parts_free(parts);
 	return r;
 }
@@ -366,12 +452,14 @@ static int attach(const struct config *config, struct nbd_kept *kept,
 static int attach_once(void *context, struct nbd_kept *kept)
 {
 	struct config config = *(const struct config *)context;
+	struct life life = {.kept = kept, .memory = {.fd = -1}};
 	struct error err = {.code = 0};
 	int r;
 
 	if (kept->id >= 0) /* the first has told it all */
 		config.control_fd = 0;
-	r = attach(&config, kept, &err);
+	r = attach(&config, &life, &err);
+	nbd_fuse_memory_done(&life.memory);
 	return r < 0 ? tell_failure(&config, r, &err) : 0;
 }
 
@@ -387,11 +475,74 @@ static int attach_to_survive(struct config *config)
 	return r < 0 && err.code ? log_error(r, "%s", error_text(&err)) : r;
 }
 
+#define NEXT_WORDS 16
+
+/* The command line of the process that goes on when this one is killed. */
+static void next_argv(const struct config *config, char timeout[static 24],
+		      const char *ret[static NEXT_WORDS])
+{
+	const struct {
+		const char *word, *value;
+	} words[] = {
+		{"--address", config->address},
+		{"--export", config->export_name},
+		{"--parts", config->parts_file},
+		{"--mount", config->mount_point},
+		{"--dead-timeout", timeout},
+		{"--stored-fd", "3"}, /* as the launcher passes it */
+	};
+	size_t n = 0;
+
+	(void)snprintf(timeout, 24, "%llu",
+		       (unsigned long long)config->dead_timeout_ms);
+	ret[n++] = "trib-nbd";
+	for (size_t i = 0; i < array_size(words); i++) {
+		if (!words[i].value)
+			continue;
+		ret[n++] = words[i].word;
+		ret[n++] = words[i].value;
+	}
+	if (config->read_only)
+		ret[n++] = "--read-only";
+	ret[n] = NULL;
+}
+
+/* Go on with what the launcher has stored, if it did. */
+static int life_begin(const struct config *config, struct life *life,
+		      const char *const *next, struct error *err)
+{
+	int socket = config->stored_fd ? (int)config->stored_fd : -1;
+	int r = nbd_stored_begin(&life->stored, next, socket, err);
+
+	if (r == 0 && socket >= 0)
+		r = nbd_fuse_memory_open(
+			&life->memory,
+			nbd_stored_take(&life->stored, NBD_STORED_MEMORY), err);
+	return r;
+}
+
+/* Is there an end to it? Else another process may succeed. */
+static bool ends_here(const struct life *life, int r)
+{
+	return life->served || !life->memory.goes_on || r == -ENOTCONN ||
+	       r == -EPROTO;
+}
+
 static int attach_here(const struct config *config)
 {
+	const char *next[NEXT_WORDS];
+	struct life life = {.memory = {.fd = -1}};
 	struct error err = {.code = 0};
-	int r = attach(config, NULL, &err);
+	char timeout[24];
+	int r;
 
+	next_argv(config, timeout, next);
+	r = life_begin(config, &life, next, &err);
+	if (r == 0)
+		r = attach(config, &life, &err);
+	if (ends_here(&life, r))
+		nbd_stored_end(&life.stored);
+	nbd_fuse_memory_done(&life.memory);
 	return r < 0 ? tell_failure(config, r, &err) : 0;
 }
 
@@ -422,6 +573,7 @@ int main(int argc, char **argv)
 		if (r < 0) {
 			r = tell_failure(&config, r, &err);
 		} else {
+			lock_log();
 			become_flusher();
 			protect_from_oom();
 			ignore_signals();

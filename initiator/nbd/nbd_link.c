@@ -641,8 +641,7 @@ int nbd_link_new(const struct nbd_link_options *options, struct nbd_link **ret,
 	link->next_fd = -1;
 	link->dead_timeout_ms = options->dead_timeout_ms;
 	link->first = *options->export;
-	link->dead_at_ms = NEVER;
-	link->retry_at_ms = NEVER;
+	link->dead_at_ms = link->retry_at_ms = NEVER;
 	link->backoff_ms = BACKOFF_MIN_MS;
 	TAILQ_INIT(&link->waiting);
 	TAILQ_INIT(&link->sent);
@@ -662,7 +661,8 @@ int nbd_link_new(const struct nbd_link_options *options, struct nbd_link **ret,
 			&link->connector, err);
 	}
 	if (!r && link->fd < 0) {
-		link->is_new = true;
+		link->is_new = !options->goes_on;
+		link->durable.acknowledged = options->goes_on;
 		link->state = DOWN;
 		(void)error_set(&link->reason, ENOTCONN, "connecting");
 		nbd_connector_start(link->connector);

@@ -73,6 +73,11 @@ struct nbd_link_options {
 	 */
 	int fd;
 	const struct nbd_export *export; /* copied */
+	/*
+	 * The link goes on for that of a killed process, which had @export.
+	 * Writes that were acknowledged there may not be durable.
+	 */
+	bool goes_on;
 };
 
 int nbd_link_new(const struct nbd_link_options *options, struct nbd_link **ret,

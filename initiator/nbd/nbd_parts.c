@@ -270,7 +270,8 @@ static void grow_look(struct nbd_parts *p)
 
 /* @fd: connected, taken; -1: the link connects by itself */
 static int place_new(struct nbd_parts *p, const struct part *part, int fd,
-		     const struct nbd_export *export, struct error *err)
+		     const struct nbd_export *export, bool goes_on,
+		     struct error *err)
 {
 	struct place *place = calloc(1, sizeof(*place));
 	struct nbd_link_options options = {
@@ -279,6 +280,7 @@ static int place_new(struct nbd_parts *p, const struct part *part, int fd,
 							     : p->piece_max,
 		.fd = fd,
 		.export = export,
+		.goes_on = goes_on,
 	};
 	int r;
 
@@ -310,7 +312,7 @@ static int grow_begin(struct nbd_parts *p, const struct parts *now)
 		struct nbd_export wanted = p->common;
 
 		wanted.size = now->items[i].size;
-		r = place_new(p, &now->items[i], -1, &wanted, NULL);
+		r = place_new(p, &now->items[i], -1, &wanted, false, NULL);
 	}
 	if (r == 0 && now->items[p->list->n - 1].size >
 			      p->list->items[p->list->n - 1].size) {
@@ -451,13 +453,16 @@ const char *nbd_parts_state(struct nbd_parts *p)
 /* ---- life ---- */
 
 /* What all parts can, and the least of their limits. */
-static void add_export(struct nbd_export *common,
-		       const struct nbd_export *export, bool first)
+static void add_export(struct nbd_parts *p, const struct nbd_export *export,
+		       unsigned index)
 {
+	struct nbd_export *common = &p->common;
 	uint16_t read_only = (common->flags | export->flags) &
 			     NBD_TRANSMIT_READ_ONLY;
 
-	if (first) {
+	/* The size may have been left open. */
+	p->list->items[index].size = export->size;
+	if (index == 0) {
 		*common = *export;
 		common->has_description = false;
 		return;
@@ -499,9 +504,19 @@ static int place_connect(struct nbd_parts *p,
 		return error_prefix(err, r, "NBD server %s, export '%s': ",
 				    part->address, part->export_name);
 	}
-	/* The size may have been left open. */
-	p->list->items[index].size = ret->size;
-	add_export(&p->common, ret, index == 0);
+	add_export(p, ret, index);
+	return 0;
+}
+
+/* As place_connect(), for a part that another process had. Its link connects.
+ */
+static int place_resume(struct nbd_parts *p,
+			const struct nbd_parts_options *options, unsigned index,
+			int *ret_fd, struct nbd_export *ret)
+{
+	*ret = options->before[index];
+	*ret_fd = -1;
+	add_export(p, ret, index);
 	return 0;
 }
 
@@ -530,15 +545,19 @@ static int parts_connect(struct nbd_parts *p,
 	int r = exports ? 0 : error_set(err, ENOMEM, "no memory");
 
 	for (; r == 0 && connected < n; connected += r == 0)
-		r = place_connect(p, options, timeout_ms, connected,
-				  &fds[connected], &exports[connected], err);
+		r = options->before
+			    ? place_resume(p, options, connected,
+					   &fds[connected], &exports[connected])
+			    : place_connect(p, options, timeout_ms, connected,
+					    &fds[connected],
+					    &exports[connected], err);
 	if (r == 0)
 		r = parts_segments(p->list, &p->segments, err);
 	if (r == 0)
 		limits_set(p);
 	for (; r == 0 && taken < n; taken++)
 		r = place_new(p, &p->list->items[taken], fds[taken],
-			      &exports[taken], err);
+			      &exports[taken], options->before, err);
 	for (; taken < connected; taken++)
 		fd_close(fds[taken]);
 	return r;

@@ -55,12 +55,17 @@ struct nbd_parts_options {
 	const struct parts *parts;
 	unsigned dead_timeout_ms;
 	bool read_only;
+	/*
+	 * What a killed process had, an export for each part: this one goes on
+	 * for it (nbd_link.h). NULL: there was none.
+	 */
+	const struct nbd_export *before;
 };
 
 /*
  * Connect to every part, within @timeout_ms each. Errors are those of
  * nbd_connect(), nbd_export_check() and parts_keep_incarnation(), with the
- * part's name.
+ * part's name. With @before it waits for no server: requests do.
  */
 int nbd_parts_new(const struct nbd_parts_options *options, int timeout_ms,
 		  struct nbd_parts **ret, struct error *err);

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -23,8 +24,13 @@ void nbd_kept_note(struct nbd_kept *kept, const struct nbd_parts *parts)
 {
 	const unsigned n = nbd_parts_list(parts)->n;
 
-	for (unsigned i = 0; i < n; i++)
+	/* A kill at any instruction leaves each export as it was, or as it is.
+	 */
+	for (unsigned i = 0; i < kept->n; i++)
+		kept->exports[i].size = nbd_parts_export(parts, i)->size;
+	for (unsigned i = kept->n; i < n; i++)
 		kept->exports[i] = *nbd_parts_export(parts, i);
+	atomic_signal_fence(memory_order_seq_cst);
 	kept->n = n;
 }
 

@@ -217,8 +217,7 @@ int nbd_process_start(struct attachment *a, bool by_ublk, struct error *err)
 	if (log_fd < 0)
 		return error_set(err, errno, "open '%s': %s", p.log,
 				 strerror(errno));
-	/* The lock lasts as long as any process that logs there. */
-	(void)flock(log_fd, LOCK_SH | LOCK_NB);
+	(void)flock(log_fd, LOCK_SH); /* is_logged() */
 	return bring_up(a, &p, by_ublk, log_fd, err);
 }
 
@@ -238,45 +237,30 @@ int nbd_process_open(struct attachment *a, int *ret_fd, struct error *err)
 
 /* ---- taking it down ---- */
 
+/*
+ * Is a process at work, or about to be? All that serve the device have one log,
+ * and so has the launcher while it stores for them. A lock of that open file
+ * lasts as long as any of them has it.
+ */
+static bool is_logged(const struct places *p)
+{
+	auto_close int fd = open(p->log, O_RDONLY | O_CLOEXEC);
+
+	return fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) < 0;
+}
+
 bool nbd_process_is_alive(const struct attachment *a)
 {
-	const struct record *r = &a->record;
+	struct places p;
 
-	return r->pid && process_alive(r->pid, r->pid_start);
+	return places_of(a, &p, NULL) == 0 && is_logged(&p);
 }
 
-static bool wait_exit(const struct record *r, int timeout_ms)
-{
-	struct pollfd fd = {.events = POLLIN};
-	bool ended;
-
-	fd.fd = (int)syscall(SYS_pidfd_open, r->pid, 0);
-	if (fd.fd < 0)
-		return true;
-	ended = !process_alive(r->pid, r->pid_start) ||
-		poll(&fd, 1, timeout_ms) > 0;
-	fd_close(fd.fd);
-	return ended;
-}
-
-/* Kill by a descriptor: the pid cannot become somebody else's in between. */
-static void kill_process(const struct record *r)
-{
-	int fd = (int)syscall(SYS_pidfd_open, r->pid, 0);
-
-	if (fd >= 0 && process_alive(r->pid, r->pid_start))
-		/* ESRCH: it went by itself. */
-		(void)syscall(SYS_pidfd_send_signal, fd, SIGKILL, NULL, 0);
-	fd_close(fd);
-}
-
-/* Of a ublk device it is two processes, and the second ends with the first. */
 static bool wait_all_ended(const struct places *p)
 {
 	int64_t end = clock_ms() + EXIT_TIMEOUT_MS;
-	auto_close int fd = open(p->log, O_RDONLY | O_CLOEXEC);
 
-	while (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) < 0) {
+	while (is_logged(p)) {
 		if (clock_ms() >= end)
 			return false;
 		(void)poll(NULL, 0, EXIT_STEP_MS);
@@ -284,18 +268,48 @@ static bool wait_all_ended(const struct places *p)
 	return true;
 }
 
+/* Find the process that serves it now, by its lock of the log. 0: none. */
+static pid_t find_process(const struct places *p)
+{
+	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+	auto_close int fd = open(p->log, O_RDWR | O_CLOEXEC);
+
+	return fd < 0 || fcntl(fd, F_GETLK, &lock) < 0 || lock.l_type == F_UNLCK
+		       ? 0
+		       : lock.l_pid;
+}
+
+/*
+ * Kill by a descriptor: the pid cannot become somebody else's in between. One
+ * of a version without a lock is known by the record.
+ */
+static void kill_process(const struct record *r, const struct places *p)
+{
+	pid_t pid = find_process(p);
+	bool found = pid > 0;
+	int fd = (int)syscall(SYS_pidfd_open, found ? pid : r->pid, 0);
+
+	if (fd >= 0 && (found ? find_process(p) == pid
+			      : process_alive(r->pid, r->pid_start)))
+		/* ESRCH: it went by itself. */
+		(void)syscall(SYS_pidfd_send_signal, fd, SIGKILL, NULL, 0);
+	fd_close(fd);
+}
+
+/*
+ * A killed process is followed, if the launcher stores for it. The next one
+ * ends by itself when the mount has gone, or its connection was aborted.
+ */
 static int end_process(struct record *r, const struct places *p, bool served,
 		       struct error *err)
 {
-	const bool known = r->pid && r->pid_start;
-
-	if (known && (!served || !wait_exit(r, EXIT_TIMEOUT_MS)))
-		kill_process(r);
-	if ((known && !wait_exit(r, EXIT_TIMEOUT_MS)) || !wait_all_ended(p))
+	if (!served || !wait_all_ended(p))
+		kill_process(r, p);
+	if (!wait_all_ended(p))
 		return error_set(err, EBUSY,
 				 PROGRAM " (process %d) does not end",
-				 (int)r->pid);
-	if (!known)
+				 (int)find_process(p));
+	if (!r->pid)
 		return 0;
 	/* Ours to reap when this process started it; else ECHILD. */
 	(void)waitpid(r->pid, NULL, WNOHANG);
@@ -336,25 +350,6 @@ static int unmount(const struct places *p, bool alive, struct error *err)
 	}
 }
 
-/* Find the number of the mount's FUSE connection (fuse.rst). 0: none. */
-static unsigned connection_of(const struct places *p)
-{
-	auto_fclose FILE *f = fopen("/proc/self/mountinfo", "re");
-	auto_free char *line = NULL;
-	unsigned ma, mi, found = 0;
-	size_t space = 0;
-	int at;
-
-	while (f && getline(&line, &space, f) > 0) {
-		if (sscanf(line, "%*u %*u %u:%u %*s %n", &ma, &mi, &at) != 2)
-			continue;
-		line[at + (int)strcspn(line + at, " \n")] = 0;
-		if (!strcmp(line + at, p->mount))
-			found = mi;
-	}
-	return found;
-}
-
 /*
  * The kernel aborts a FUSE connection when it is told to, and when its program
  * has ended.
@@ -366,7 +361,7 @@ int nbd_process_fail(struct attachment *a, struct error *err)
 
 	if (status < 0)
 		return status;
-	auto_close int fd = fusectl_open(connection_of(&p));
+	auto_close int fd = fusectl_open(fusectl_number(p.mount));
 	if (fd >= 0)
 		(void)fusectl_abort(fd); /* else by its end */
 	return end_process(&a->record, &p, false, err);

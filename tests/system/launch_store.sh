@@ -3,40 +3,20 @@
 # A union whose server and supervisor are killed at once goes on: the launcher
 # has what they had. Here trib-launch is asked for trib-union by its socket.
 . "$(dirname "$0")/../lib.sh"
+. "$TOP/tests/launch_lib.sh"
 . "$TOP/tests/union_kill_lib.sh"
 . "$TOP/tests/writer_lib.sh"
 need_root
 need python3 pgrep unshare
 [ -c /dev/fuse ] || skip_all "needs /dev/fuse"
-D=$TEST_DIR
-mount --bind "$D" "$D" || skip_all "cannot mount"
-at_exit umount -l "$D"
-mount --make-shared "$D"
 M=$D/mnt
-mkdir -p "$D/a" "$D/b" "$M" "$D/bin"
+mkdir -p "$D/a" "$D/b" "$M"
 ln -s "$BUILD/bin/trib-union" "$D/bin/trib-union"
 say_more() { tail -n 5 "$D"/log "$D"/launch*.log; }
 
 server() { union_server "$M"; }
 supervisor() { union_supervisor "$M"; }
-ended() { ! kill -0 "$1" 2>/dev/null; }
 gone() { ! pgrep -f -- "trib-union .*$M\$" >/dev/null; }
-listens() { grep -qs "^[^ ]* [^ ]* [^ ]* 00010000 .* $1\$" "/proc/$2/net/unix"; }
-
-# launcher NAME OPTION...: its pid is in $LAUNCHER
-launcher() {
-	"${APART[@]}" trib-launch --socket "$D/$1.sock" --bin-dir "$D/bin" "${@:2}" \
-		>>"$D/launch-$1.log" 2>&1 &
-	LAUNCHER=$!
-	disown
-	at_exit end_at_once "$LAUNCHER"
-	eventually 30 listens "$D/$1.sock" "$LAUNCHER"
-}
-APART=()
-# Does the launcher PID have the connection of a union? Its name is "/fuse" where it
-# was opened in another mount namespace. A file may be closed while
-# find looks at it, which is no error here.
-stores() { [ "$(find "/proc/$1/fd" -lname '*/fuse' 2>/dev/null || true)" ]; }
 
 # union NAME OF A LAUNCHER
 union() {
@@ -186,22 +166,6 @@ test_the_launcher_is_killed_and_then_both() {
 	exec 7>&- 8<&-
 	holder_stop
 	unmount_all
-}
-
-# group_make, group_kill: a cgroup, and the end of all that is in it at once; where
-# there is no cgroup2 to write to: of these processes
-group_make() {
-	G=$(awk '$3 == "cgroup2" {print $2; exit}' /proc/mounts)/trib-test-$$
-	if mkdir "$G" 2>/dev/null && [ -w "$G/cgroup.kill" ]; then
-		at_exit eventually 30 rmdir "$G"
-		APART=(bash -c 'echo $$ >"$0" && exec "$@"' "$G/cgroup.procs" "${APART[@]}")
-	else
-		echo "# no cgroup.kill: the processes are killed one after the other"
-		G=
-	fi
-}
-group_kill() { # PID...
-	if [ "$G" ]; then echo 1 >"$G/cgroup.kill"; else end_at_once "$@"; fi
 }
 
 # As two containers of a pod: each launcher in a mount namespace and a cgroup of its
