@@ -13,12 +13,15 @@
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 
 #define CONTROL      "/dev/loop-control"
-#define ATTACH_TRIES 64  /* others take free devices too */
-#define NODE_TRIES   100 /* x 10 ms for udev to make a node */
+#define ATTACH_TRIES 64   /* others take free devices too */
+#define NODE_TRIES   100  /* x 10 ms for udev to make a node */
+#define ANSWER_MS    5000 /* a busy machine needs a while */
 /* Others open a device for a moment: loopdev_find(). */
 #define GONE_TIMEOUT_MS 10000
 
@@ -135,11 +138,16 @@ int loopdev_attach(int fd, const char *tag, bool read_only, bool direct,
 	return r;
 }
 
-static bool ends_with(const char *text, const char *end)
-{
-	size_t n = strlen(text), m = strlen(end);
+/* The kernel adds this to the path of a file that has no name any more. */
+#define DELETED " (deleted)"
 
-	return n >= m && !strcmp(text + n - m, end);
+static bool ends_with(const char *path, const char *end)
+{
+	size_t n = strlen(path), m = strlen(end);
+
+	if (n > strlen(DELETED) && !strcmp(path + n - strlen(DELETED), DELETED))
+		n -= strlen(DELETED);
+	return n >= m && !strncmp(path + n - m, end, m);
 }
 
 static bool has_tag(const char *name, const char *tag)
@@ -155,19 +163,52 @@ static bool has_tag(const char *name, const char *tag)
 	return !strcmp((char *)info.lo_file_name, tag);
 }
 
+/* This process may last: no lock or other file of its parent stays with it. */
+static void answer_alone(int out, const char *name, const char *tag)
+{
+	if (dup2(out, 0) == 0 && close_range(1, ~0U, 0) == 0 &&
+	    has_tag(name, tag))
+		(void)!write(0, "y", 1);
+}
+
+/*
+ * Ask a device for its tag in another process, as the kernel asks the file for
+ * its attributes. A process that asks a silent server is left to itself. It is
+ * nobody's child, so it leaves no zombie.
+ */
+static bool asked_has_tag(const char *name, const char *tag)
+{
+	int ends[2];
+	char answer = 0;
+	pid_t child;
+
+	if (pipe2(ends, O_CLOEXEC) < 0)
+		return false;
+	auto_close int in = ends[0];
+	child = _Fork();
+	if (child == 0) {
+		if (_Fork() == 0)
+			answer_alone(ends[1], name, tag);
+		_exit(0);
+	}
+	(void)close(ends[1]);
+	if (child > 0)
+		(void)waitpid(child, NULL, 0);
+	return poll(&(struct pollfd){.fd = in, .events = POLLIN}, 1,
+		    ANSWER_MS) == 1 &&
+	       read(in, &answer, 1) == 1;
+}
+
 static bool is_ours(const char *name, const char *backing_end, const char *tag)
 {
 	char backing[PATH_MAX];
-	const char *last;
 
 	if (strncmp(name, "loop", 4) != 0 ||
 	    device_attribute(name, "loop/backing_file", backing,
 			     sizeof(backing)) < 0)
 		return false;
-	last = strrchr(backing, '/');
-	if (last && !strncmp(last + 1, LOOPDEV_QUIET, strlen(LOOPDEV_QUIET)))
-		return backing_end && ends_with(backing, backing_end);
-	return tag && has_tag(name, tag);
+	return (!backing_end || ends_with(backing, backing_end)) &&
+	       (!tag || asked_has_tag(name, tag));
 }
 
 /* Does it go when its last user closes it? */

@@ -25,17 +25,16 @@ int loopdev_attach(int fd, const char *tag, bool read_only, bool direct,
 		   char *ret, struct error *err);
 
 /*
- * Find the loop device over a file whose path ends in @backing_end, or that
- * carries @tag. Either may be NULL.
+ * Find the loop device over a file whose path ends in @backing_end, and that
+ * carries @tag. Either may be NULL: any.
  *
- * Asking for a tag opens devices and their backing files' attributes. That
- * blocks when the file's server does. So files with names that begin with
- * LOOPDEV_QUIET are only compared by path. The path is as its attacher saw it.
- * If the attacher's mount namespace is gone, only the part of the path below
- * the mount point is known, and that must match. Of two devices, one that stays
- * is found before one that its last user takes along. Returns 0 or -ENOENT.
+ * The path is as its attacher saw it. If the attacher's mount namespace is
+ * gone, only the part of the path below the mount point is known. So the end is
+ * one name. A device does not tell its tag while the server of its file is
+ * silent. Such a device is passed over after 5 s. Of two devices, one that
+ * stays is found before one that its last user takes along. Returns 0 or
+ * -ENOENT.
  */
-#define LOOPDEV_QUIET "extent@" /* no name of an extent (base/uuid_name.h) */
 int loopdev_find(const char *backing_end, const char *tag, char *ret);
 
 /*

@@ -26,17 +26,9 @@
 #include "base/error.h"
 #include "initiator/nbd/nbd_fuse_memory.h"
 #include "initiator/nbd/nbd_parts.h"
+#include "initiator/nbd/nbd_program.h"
 #include "initiator/nbd/nbd_stored.h"
 #include "initiator/nbd/nbd_ublk.h"
-
-#define NBD_FUSE_EXTENT "extent"
-/*
- * Also any name that begins with this, though none is listed. A loop device
- * that opens the data under a name of its own is told by that name from then
- * on.
- */
-#define NBD_FUSE_ALIAS "extent@"
-#define NBD_FUSE_STATE "state"
 
 struct nbd_fuse;
 

@@ -52,7 +52,7 @@ static const struct option_row rows[] = {
 	 "the exports that make up the device, in place of the two above", NULL,
 	 0, 0},
 	{"mount", 'm', OPTION_STRING, offsetof(struct config, mount_point),
-	 "DIR", "mount here; the data is DIR/" NBD_FUSE_EXTENT, NULL, 0, 0},
+	 "DIR", "mount here; the data is DIR/" NBD_PROGRAM_EXTENT, NULL, 0, 0},
 	{"name", 0, OPTION_STRING, offsetof(struct config, name), "NAME",
 	 "source of the mount in the mount table", "tributary", 0, 0},
 	{"ublk", 0, OPTION_STRING, offsetof(struct config, ublk), "TAG",
@@ -88,7 +88,8 @@ static void usage(FILE *out)
 		"[OPTION]...\n"
 		"       trib-nbd --parts FILE --mount DIR [OPTION]...\n"
 		"Serve an NBD export, or several as one device, as the file "
-		"DIR/" NBD_FUSE_EXTENT "\nuntil DIR is unmounted. With --ublk "
+		"DIR/" NBD_PROGRAM_EXTENT
+		"\nuntil DIR is unmounted. With --ublk "
 		"also as a block device, which outlives\nthe process that "
 		"serves it.\n\n",
 		out);
@@ -277,7 +278,7 @@ static int serve_until_unmounted(const struct config *config,
 	tell(config, NBD_PROGRAM_MOUNTED);
 	if (config->control_fd)
 		(void)close((int)config->control_fd);
-	log_info("export '%s' of %s%s is %s/" NBD_FUSE_EXTENT ", %llu bytes",
+	log_info("export '%s' of %s%s is %s/" NBD_PROGRAM_EXTENT ", %llu bytes",
 		 list->items[0].export_name, list->items[0].address,
 		 list->n > 1 ? " and others" : "", config->mount_point,
 		 (unsigned long long)nbd_parts_size(parts));

@@ -176,10 +176,10 @@ static void op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 	};
 
 	if (parent == FUSE_ROOT_ID &&
-	    (!strcmp(name, NBD_FUSE_EXTENT) ||
-	     !strncmp(name, NBD_FUSE_ALIAS, strlen(NBD_FUSE_ALIAS))))
+	    (!strcmp(name, NBD_PROGRAM_EXTENT) ||
+	     !strncmp(name, NBD_PROGRAM_ALIAS, strlen(NBD_PROGRAM_ALIAS))))
 		e.ino = INO_EXTENT;
-	if (parent == FUSE_ROOT_ID && !strcmp(name, NBD_FUSE_STATE))
+	if (parent == FUSE_ROOT_ID && !strcmp(name, NBD_PROGRAM_STATE))
 		e.ino = INO_STATE;
 	if (!stat_of(fuse_of(req), e.ino, &e.attr))
 		(void)fuse_reply_err(req, ENOENT);
@@ -313,8 +313,8 @@ static void op_readdir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
 	} names[] = {
 		{".", FUSE_ROOT_ID},
 		{"..", FUSE_ROOT_ID},
-		{NBD_FUSE_EXTENT, INO_EXTENT},
-		{NBD_FUSE_STATE, INO_STATE},
+		{NBD_PROGRAM_EXTENT, INO_EXTENT},
+		{NBD_PROGRAM_STATE, INO_STATE},
 	};
 	char out[256];
 	size_t used = 0;

@@ -22,4 +22,14 @@
 #define NBD_PROGRAM_ERROR       "error"
 #define NBD_PROGRAM_MESSAGE_MAX 600 /* bytes with NUL */
 
+/* The names in the file system of trib-nbd. */
+#define NBD_PROGRAM_EXTENT "extent"
+/*
+ * Also any name that begins with this, though none is listed. A loop device
+ * that opens the data under a name of its own is told by that name from then
+ * on.
+ */
+#define NBD_PROGRAM_ALIAS "extent@"
+#define NBD_PROGRAM_STATE "state"
+
 #endif

@@ -27,7 +27,6 @@
 #include "launch/launch_client.h"
 
 #define PROGRAM           "trib-nbd"
-#define STATE_NAME        "state"
 #define START_TIMEOUT_MS  15000 /* its handshake has 10,000 */
 #define EXIT_TIMEOUT_MS   5000
 #define EXIT_STEP_MS      5
@@ -52,9 +51,9 @@ static int places_of(const struct attachment *a, struct places *p,
 	if (n < 0 || n + NAME_ROOM > (int)sizeof(p->mount))
 		return error_set(err, ENAMETOOLONG,
 				 "the path of the state directory is too long");
-	(void)snprintf(p->file, sizeof(p->file), "%.*s/" LOOPDEV_QUIET "%s", n,
-		       p->mount, a->tag);
-	(void)snprintf(p->state, sizeof(p->state), "%.*s/" STATE_NAME, n,
+	(void)snprintf(p->file, sizeof(p->file), "%.*s/" NBD_PROGRAM_ALIAS "%s",
+		       n, p->mount, a->tag);
+	(void)snprintf(p->state, sizeof(p->state), "%.*s/" NBD_PROGRAM_STATE, n,
 		       p->mount);
 	(void)snprintf(p->log, sizeof(p->log), "%.3900s/%s.log", a->state_dir,
 		       a->record.id);

@@ -11,6 +11,7 @@
 
 #include "base/cleanup.h"
 #include "initiator/device/loopdev.h"
+#include "initiator/nbd/nbd_program.h"
 #include "initiator/transport/nbd_process.h"
 
 static int fuse_probe(struct error *err)
@@ -28,7 +29,7 @@ static int find_loop(const struct attachment *a, char *ret_device)
 {
 	char end[64];
 
-	(void)snprintf(end, sizeof(end), "/" LOOPDEV_QUIET "%s", a->tag);
+	(void)snprintf(end, sizeof(end), "/" NBD_PROGRAM_ALIAS "%s", a->tag);
 	return loopdev_find(end, NULL, ret_device);
 }
 

@@ -9,13 +9,28 @@
 #include "initiator/device/loopdev.h"
 #include "initiator/transport/transport.h"
 
+/* Many pools may have a file of this name. Without a record the tag tells
+ * alone.
+ */
+static int loop_find(const struct attachment *a, char *ret_device)
+{
+	return loopdev_find(strrchr(a->record.local_path, '/'), a->tag,
+			    ret_device);
+}
+
 static int loop_attach(struct attachment *a, struct error *err)
 {
 	struct record *r = &a->record;
 	struct stat st;
 
-	auto_close int fd = open(
-		r->local_path, (r->read_only ? O_RDONLY : O_RDWR) | O_CLOEXEC);
+	/* The device is found by the name that the file itself has. */
+	auto_close int fd = open(r->local_path,
+				 (r->read_only ? O_RDONLY : O_RDWR) |
+					 O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0 && errno == ELOOP)
+		return error_set(err, EINVAL,
+				 "'%s' is a symbolic link: name the file",
+				 r->local_path);
 	if (fd < 0)
 		return error_set(err, errno, "open '%s': %s", r->local_path,
 				 strerror(errno));
@@ -38,7 +53,7 @@ static int loop_detach(struct attachment *a, struct error *err)
 	char device[DEVICE_PATH_MAX];
 	int r;
 
-	if (loopdev_find(NULL, a->tag, device) < 0)
+	if (loop_find(a, device) < 0)
 		return 0;
 	r = loopdev_detach(device, err);
 	if (!r)
@@ -51,9 +66,7 @@ static int loop_fail(struct attachment *a, struct error *err)
 {
 	char device[DEVICE_PATH_MAX];
 
-	return loopdev_find(NULL, a->tag, device) < 0
-		       ? 0
-		       : loopdev_leave(device, err);
+	return loop_find(a, device) < 0 ? 0 : loopdev_leave(device, err);
 }
 
 static int loop_check(struct attachment *a, bool *ret_dead, struct error *err)
@@ -63,7 +76,7 @@ static int loop_check(struct attachment *a, bool *ret_dead, struct error *err)
 	int r;
 
 	*ret_dead = true;
-	if (loopdev_find(NULL, a->tag, device) < 0)
+	if (loop_find(a, device) < 0)
 		return error_set(err, ENODEV,
 				 "its loop device is gone: attach it again");
 	r = loopdev_check(device, a->record.local_path, err);

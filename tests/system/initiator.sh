@@ -451,6 +451,8 @@ test_a_local_extent_is_a_loop_device() {
 	same "$(value healthy)" 1
 	call detach id=l
 	refused EINVAL "bytes, not" attach id=l path="$TEST_DIR/local.img" size=64M
+	ln -s local.img "$TEST_DIR/link"
+	refused EINVAL "symbolic link" attach id=l path="$TEST_DIR/link" size=96M
 	refused ENOENT "no-such" attach id=l path="$TEST_DIR/no-such" size=64M
 	call attach id=l path="$TEST_DIR/local.img" size=96M read_only=1
 	same "$(blockdev --getro "$(value device)")" 1

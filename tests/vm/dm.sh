@@ -202,6 +202,32 @@ out_of_the_trap() { # TRANSPORT
 test_requests_to_a_silent_server_end_by_fuse() { out_of_the_trap fuse; }
 test_requests_to_a_silent_server_end_by_nbd() { out_of_the_trap nbd; }
 
+# To ask that loop device for the attributes of its file hangs.
+test_a_silent_server_of_a_foreign_loop_device_holds_nothing_up() {
+	local foreign
+	mkdir -p "$TEST_DIR/served" "$TEST_DIR/silent"
+	mount -t tmpfs none "$TEST_DIR/served"
+	at_exit umount "$TEST_DIR/served"
+	truncate -s 64M "$TEST_DIR/served/disk.img" "$TEST_DIR/ours.img"
+	trib-union -f -o shared,survive=no,log=/dev/null "$TEST_DIR/served" "$TEST_DIR/silent" &
+	silent=$!
+	at_exit kill -KILL "$silent"
+	at_exit umount -l "$TEST_DIR/silent"
+	eventually 60 test -e "$TEST_DIR/silent/disk.img"
+	foreign=$(losetup -f --show "$TEST_DIR/silent/disk.img")
+	at_exit losetup -d "$foreign"
+	at_exit clean_state
+	stand_still "$silent"
+	fails 124 "" timeout -k 1 5 stat "$TEST_DIR/silent/disk.img"
+	timeout -k 1 120 "$CALL" attach id=a path="$TEST_DIR/ours.img" size=64M state="$STATE"
+	timeout -k 1 120 "$CALL" get id=a state="$STATE" | grep healthy=1
+	timeout -k 1 120 "$CALL" detach id=a state="$STATE"
+	! losetup -nl -O BACK-FILE | grep ours.img
+	kill -KILL "$silent"
+	losetup -d "$foreign"
+	eventually 60 nothing_of_ours
+}
+
 # A disk of this machine does not answer: nothing can make its requests end. Each
 # call has a limit, and all is well when it answers.
 test_requests_to_a_silent_disk_of_this_machine_hold_nothing_up_for_ever() {
