@@ -21,7 +21,8 @@ fi
 "$TOP/tests/system/volume_strangers.sh" test_open_files_of_a_stranger_do_not_hold_the_devices \
 	${LONG_TESTS:+test_copies_of_the_branches_do_not_hold_the_devices} || failed=1
 "$TOP/tests/system/volume_device.sh" test_one_file_system_larger_than_any_node || failed=1
-"$TOP/tests/system/snapshot.sh" test_a_snapshot_of_a_linear_device_is_one_instant \
+"$TOP/tests/system/snapshot.sh" \
 	test_a_file_system_over_several_extents_is_frozen_for_a_snapshot \
+	${LONG_TESTS:+test_a_snapshot_of_a_linear_device_is_one_instant} \
 	${LONG_TESTS:+test_a_snapshot_of_a_striped_device_is_one_instant} || failed=1
 exit ${failed:-0}
