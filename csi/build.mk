@@ -55,4 +55,4 @@ $(eval $(call fuzzer,csi/call/csi_check_fuzz,csi/call/csi_check.c csi/call/csi_t
 
 $(eval $(call test_helper,csi/testkit/csi_call_main,csi))
 SYSTEM_TESTS += tests/system/csi.sh tests/system/csi_controllers.sh \
-  tests/system/csi_copy.sh tests/system/csi_node.sh
+  tests/system/csi_copy.sh tests/system/csi_node.sh tests/system/csi_scale.sh

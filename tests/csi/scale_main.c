@@ -3,13 +3,14 @@
  * Times of calls to a driver whose cluster may be large, for
  * perf/suites/scale.py.
  *
- *	scale_main DIR TIMES VOLUMES
+ *	scale_main DIR TIMES VOLUMES [ENTRIES]
  *
  * The driver is at DIR/host1/csi.sock. A volume of three extents is made and
  * deleted TIMES times, one call after the other. Then, unless VOLUMES is
  * "none", all volumes are listed, page by page: there have to be VOLUMES, each
- * once. Prints one JSON object: medians of "create" and "delete" in ms, "list"
- * of all in s. Exit 1 when an answer is wrong.
+ * once. With ENTRIES a page has no more, and a volume more is made or deleted
+ * before each. Prints one JSON object: medians of "create" and "delete" in ms,
+ *"list" of all in s. Exit 1 when an answer is wrong.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,6 +22,7 @@
 
 #define TIMES_MAX 1000
 #define LIST      "Controller/ListVolumes"
+#define EXTRA     "fill-2-more" /* among those of fake_cluster.c */
 
 static double clock_of_ms(void)
 {
@@ -51,45 +53,58 @@ static double level_took_ms(enum level level)
 	return clock_of_ms() - start;
 }
 
-/* The id of entry @index of the last page. */
-static const char *id_of(size_t index)
+/* Read the name of entry @index of the last page: its id without "@UID". */
+static void name_of(size_t index, char *ret, size_t size)
 {
 	char path[64];
 
 	(void)snprintf(path, sizeof(path), "entries.%zu.volume.volume_id",
 		       index);
-	return answer(path);
+	(void)snprintf(ret, size, "%s", answer(path));
+	ret[strcspn(ret, "@")] = '\0';
 }
 
-/* The first of each page comes after the last one of the page before. */
-static double list_all(size_t volumes)
+/* How many of the last page's entries are there all the time, in order. */
+static size_t page_count(char *last, size_t size)
+{
+	size_t n = (size_t)answer_number("entries.#"), staying = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		char name[256];
+
+		name_of(i, name, sizeof(name));
+		holds(strcmp(last, name) < 0);
+		(void)snprintf(last, size, "%s", name);
+		staying += strcmp(name, EXTRA) != 0;
+	}
+	return staying;
+}
+
+static double list_all(size_t volumes, const char *entries)
 {
 	double start = clock_of_ms();
 	char last[256] = "";
 	size_t n = 0;
 
 	kit_let("token", "");
-	do {
-		size_t count;
-
-		ok(1, LIST, "starting_token=$token");
-		count = (size_t)answer_number("entries.#");
-		if (count > 0) {
-			holds(strcmp(last, id_of(0)) < 0);
-			(void)snprintf(last, sizeof(last), "%s",
-				       id_of(count - 1));
-		}
-		n += count;
+	kit_let("entries", entries ?: "0");
+	for (unsigned page = 0; page == 0 || value_of("token")[0]; page++) {
+		if (entries)
+			level_set(page % 2 ? NONE : CREATED);
+		ok(1, LIST, "starting_token=$token", "max_entries=$entries");
+		n += page_count(last, sizeof(last));
 		kit_let("token", answer("next_token"));
-	} while (value_of("token")[0]);
+	}
+	start = (clock_of_ms() - start) / 1e3;
+	level_set(NONE);
 	if (n != volumes)
 		kit_fail("%zu volumes are listed, of %zu", n, volumes);
-	return (clock_of_ms() - start) / 1e3;
+	return start;
 }
 
 static void volume_words(void)
 {
-	kit_let("name", "scale");
+	kit_let("name", EXTRA);
 	kit_let("id", "");
 	kit_let("size", "201326592");
 	kit_let("access", "mount.fs_type=");
@@ -116,7 +131,7 @@ int main(int argc, char **argv)
 	(void)printf("{\"create\": %.2f, \"delete\": %.2f",
 		     median_ms(create, times), median_ms(gone, times));
 	if (strcmp(argv[3], "none") != 0)
-		(void)printf(", \"list\": %.2f", list_all(volumes));
+		(void)printf(", \"list\": %.2f", list_all(volumes, argv[4]));
 	(void)printf("}\n");
 	kit_close();
 	return 0;
