@@ -11,6 +11,7 @@
 #include "base/cleanup.h"
 #include "cli/command/command.h"
 #include "volume/extent/extents.h"
+#include "volume/op/volume_walk.h"
 #include "volume/snapshot/snapshot.h"
 
 static bool begins(const char *text, const char *start)
@@ -67,17 +68,18 @@ static void offer_options(const struct option_row *rows, size_t n,
 	}
 }
 
+static int offer_volume(void *last, const struct volume_record *record,
+			struct error *err)
+{
+	(void)err;
+	offer(record->name, last);
+	return 0;
+}
+
 static void offer_volumes(struct volume_context *volumes, const char *last)
 {
-	struct volume_record **records = NULL;
-	char problem[RECORD_TEXT_SIZE];
-	size_t n = 0;
-
-	if (volume_list(volumes, &records, &n, problem, NULL) < 0)
-		return;
-	for (size_t i = 0; i < n; i++)
-		offer(records[i]->name, last);
-	volume_records_free(records, n);
+	(void)volume_walk(volumes, NULL, offer_volume, (void *)last, NULL,
+			  NULL); /* or what was read by then */
 }
 
 static void offer_snapshots(struct volume_context *volumes, const char *last)

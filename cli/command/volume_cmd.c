@@ -11,6 +11,7 @@
 #include "cli/command/volume_layout.h"
 #include "cli/text/json.h"
 #include "cli/text/table.h"
+#include "volume/op/volume_walk.h"
 
 static int word_set(char *ret, size_t size, const char *what, const char *text,
 		    struct error *err)
@@ -252,24 +253,29 @@ static void volume_row(struct table *table, const struct volume_record *record)
 		   attachment_state_name(record->attachments[0].state));
 }
 
+static int list_volume(void *list_, const struct volume_record *record,
+		       struct error *err)
+{
+	struct cli_list *list = list_;
+
+	(void)err;
+	json_object_array_add(list->all, json_record(record));
+	volume_row(list->table, record);
+	return 0;
+}
+
 int volume_list_run(struct cli *cli, struct error *err)
 {
-	struct volume_record **records = NULL;
 	struct cli_list list = {json_object_new_array(),
 				table_new("VOLUME", "SIZE>", "SPLITS>", "PHASE",
 					  "ATTACHED ON", "AT", NULL)};
 	char problem[RECORD_TEXT_SIZE] = "";
-	size_t n = 0;
-	int r = volume_list(cli->volumes, &records, &n, problem, err);
+	int r = volume_walk(cli->volumes, NULL, list_volume, &list, problem,
+			    err);
 
-	for (size_t i = 0; i < n; i++) {
-		json_object_array_add(list.all, json_record(records[i]));
-		volume_row(list.table, records[i]);
-	}
 	r = cli_list_end(cli, &list, r);
 	if (problem[0])
 		(void)fprintf(stderr, "trib: %s\n", problem);
-	volume_records_free(records, n);
 	return r;
 }
 

@@ -8,6 +8,7 @@
 #include "cli/command/command.h"
 #include "cli/live/events.h"
 #include "volume/op/node_states.h"
+#include "volume/op/volume_walk.h"
 #include "volume/op/watch.h"
 #include "volume/snapshot/snapshot.h"
 
@@ -26,17 +27,18 @@ static int nodes_add(struct cli *cli, struct event_list *list,
 	return r;
 }
 
+static int volume_add(void *list, const struct volume_record *record,
+		      struct error *err)
+{
+	(void)err;
+	events_of_volume(list, record);
+	return 0;
+}
+
 static int volumes_add(struct cli *cli, struct event_list *list,
 		       struct error *err)
 {
-	struct volume_record **records = NULL;
-	size_t n = 0;
-	int r = volume_list(cli->volumes, &records, &n, NULL, err);
-
-	for (size_t i = 0; r == 0 && i < n; i++)
-		events_of_volume(list, records[i]);
-	volume_records_free(records, n);
-	return r;
+	return volume_walk(cli->volumes, NULL, volume_add, list, NULL, err);
 }
 
 static int snapshots_add(struct cli *cli, struct event_list *list,

@@ -9,6 +9,7 @@
 #include "volume/cluster/node_agent.h"
 #include "volume/op/context.h"
 #include "volume/op/node_states.h"
+#include "volume/op/volume_walk.h"
 
 /* -ESTALE: it was heard of meanwhile, or somebody else said so. */
 static int say_lost(struct volume_context *ctx, struct node_state *state,
@@ -37,43 +38,40 @@ static int say_lost(struct volume_context *ctx, struct node_state *state,
 			       node->resource_version, json, NULL, err);
 }
 
-/* Volumes that have a split there. */
-static int tell_volumes(struct volume_context *ctx, const char *node,
-			struct error *err)
+struct telling {
+	struct volume_context *ctx;
+	const char *node;
+};
+
+/* Tell of the volume's splits there. */
+static int tell_splits(void *telling_, const struct volume_record *record,
+		       struct error *err)
 {
-	struct volume_record **records = NULL;
-	size_t n = 0;
-	int r = volume_list(ctx, &records, &n, NULL, err);
+	const struct telling *telling = telling_;
+	int r = 0;
 
-	if (r < 0)
-		return r;
-	for (size_t i = 0; i < n; i++) {
-		const struct volume_record *record = records[i];
-
-		for (size_t s = 0; r == 0 && s < record->n_splits; s++) {
-			if (strcmp(record->splits[s].node, node) == 0 &&
-			    !record->splits[s].lost)
-				r = store_tell(ctx->store, RECORD_KIND_VOLUME,
-					       record->name, true, "SplitLost",
-					       err,
-					       "split %zu is on node %s, which "
-					       "is lost: its files cannot be "
-					       "reached",
-					       s, node);
-		}
+	for (size_t s = 0; r == 0 && s < record->n_splits; s++) {
+		if (strcmp(record->splits[s].node, telling->node) == 0 &&
+		    !record->splits[s].lost)
+			r = store_tell(telling->ctx->store, RECORD_KIND_VOLUME,
+				       record->name, true, "SplitLost", err,
+				       "split %zu is on node %s, which is "
+				       "lost: its files cannot be reached",
+				       s, telling->node);
 	}
-	volume_records_free(records, n);
 	return r;
 }
 
 static int tell_lost(struct volume_context *ctx, const struct node_state *state,
 		     struct error *err)
 {
+	struct telling telling = {.ctx = ctx, .node = state->record.name};
 	int r = store_tell(ctx->store, RECORD_KIND_NODE, state->record.name,
 			   true, "NodeLost", err, "%s",
 			   state->record.report->message);
 
-	return r < 0 ? r : tell_volumes(ctx, state->record.name, err);
+	return r < 0 ? r
+		     : volume_walk(ctx, NULL, tell_splits, &telling, NULL, err);
 }
 
 int volume_node_observe(struct volume_context *ctx, struct error *err)

@@ -12,6 +12,7 @@
 #include "volume/extent/extent_internal.h"
 #include "volume/mount/local.h"
 #include "volume/op/context.h"
+#include "volume/op/volume_walk.h"
 
 #define GRANT_BY_HAND "by-hand" /* an export that is no attachment's */
 
@@ -119,43 +120,41 @@ int extent_get_free(struct volume_context *ctx, const char *node,
 	return r;
 }
 
+static int refuse_recorded(void *extent_, const struct volume_record *record,
+			   struct error *err)
+{
+	const struct node_extent *extent = extent_;
+	const char *uid = labels_get(&extent->labels, VOLUME_LABEL_UID);
+
+	if (!uid || strcmp(record->uid, uid) != 0)
+		return 0;
+	for (size_t k = 0; k < record->n_splits; k++) {
+		const struct volume_split *split = &record->splits[k];
+
+		if (split->state == SPLIT_DELETED || split->lost ||
+		    strcmp(split->extent_id, extent->id) != 0)
+			continue;
+		return error_set(err, EBUSY,
+				 "volume '%s' looks for it on node '%s'; `trib "
+				 "volume delete %s` deletes it, after `trib "
+				 "volume recover %s` if it is elsewhere",
+				 record->name, split->node, record->name,
+				 record->name);
+	}
+	return 0;
+}
+
 /*
  * Refuse an extent that was written to and that a record has: it belongs to
  * that volume.
  */
 static int check_unrecorded(struct volume_context *ctx,
-			    const struct node_extent *extent, struct error *err)
+			    struct node_extent *extent, struct error *err)
 {
-	const char *uid = labels_get(&extent->labels, VOLUME_LABEL_UID);
-	struct volume_record **records = NULL;
-	size_t n = 0;
-	int r = 0;
-
-	if (!uid || extent->blank || extent->snapshot)
+	if (!labels_get(&extent->labels, VOLUME_LABEL_UID) || extent->blank ||
+	    extent->snapshot)
 		return 0;
-	r = volume_list(ctx, &records, &n, NULL, err);
-	for (size_t i = 0; r == 0 && i < n; i++) {
-		const struct volume_record *record = records[i];
-
-		if (strcmp(record->uid, uid) != 0)
-			continue;
-		for (size_t k = 0; r == 0 && k < record->n_splits; k++) {
-			const struct volume_split *split = &record->splits[k];
-
-			if (split->state == SPLIT_DELETED || split->lost ||
-			    strcmp(split->extent_id, extent->id) != 0)
-				continue;
-			r = error_set(err, EBUSY,
-				      "volume '%s' looks for it on node '%s'; "
-				      "`trib volume delete %s` deletes it, "
-				      "after `trib volume recover %s` if it "
-				      "is elsewhere",
-				      record->name, split->node, record->name,
-				      record->name);
-		}
-	}
-	volume_records_free(records, n);
-	return r;
+	return volume_walk(ctx, NULL, refuse_recorded, extent, NULL, err);
 }
 
 int volume_extent_delete(struct volume_context *ctx, const char *node,

@@ -11,6 +11,7 @@
 #include "volume/mount/union_process.h"
 #include "volume/op/context.h"
 #include "volume/op/split.h"
+#include "volume/op/volume_walk.h"
 
 /* Withdraw the exports; which nodes did not answer goes into the record. */
 static void detach_withdraw(struct operation *op,
@@ -127,32 +128,42 @@ int volume_detach(struct volume_context *ctx,
 	return r;
 }
 
+struct finding {
+	const char *node, *path;
+	char name[RECORD_NAME_SIZE]; /* "": not found */
+};
+
+#define FOUND 1 /* ends the walk */
+
+static int mounted_at(void *finding_, const struct volume_record *record,
+		      struct error *err)
+{
+	struct finding *finding = finding_;
+	const struct volume_attachment *a = volume_record_attachment(
+		record, finding->node);
+
+	(void)err;
+	if (!a || strcmp(a->mount_point, finding->path) != 0)
+		return 0;
+	memcpy(finding->name, record->name, sizeof(finding->name));
+	return FOUND;
+}
+
 int volume_find_mounted(struct volume_context *ctx, const char *path,
 			char *ret_name, struct error *err)
 {
-	struct volume_record **records = NULL;
 	char canonical[PATH_MAX];
-	size_t n = 0;
+	struct finding finding = {.node = ctx->node, .path = canonical};
 	int r = mounts_canonical(path, canonical, err);
 
 	if (r == 0)
-		r = volume_list(ctx, &records, &n, NULL, err);
+		r = volume_walk(ctx, NULL, mounted_at, &finding, NULL, err);
 	if (r < 0)
 		return r;
-	r = -ENOENT;
-	for (size_t i = 0; i < n && r < 0; i++) {
-		const struct volume_attachment *a = volume_record_attachment(
-			records[i], ctx->node);
-
-		if (!a || strcmp(a->mount_point, canonical) != 0)
-			continue;
-		memcpy(ret_name, records[i]->name, RECORD_NAME_SIZE);
-		r = 0;
-	}
-	volume_records_free(records, n);
-	if (r < 0)
+	if (r != FOUND)
 		return error_set(err, ENOENT,
 				 "no volume is mounted at '%s' on this node",
 				 canonical);
+	memcpy(ret_name, finding.name, sizeof(finding.name));
 	return 0;
 }

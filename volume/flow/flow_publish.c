@@ -6,6 +6,7 @@
 
 #include "volume/op/context.h"
 #include "volume/op/split.h"
+#include "volume/op/volume_walk.h"
 
 /* ---- publish ---- */
 
@@ -53,27 +54,37 @@ static int check_others(const struct operation *op,
 	return 0;
 }
 
+struct published {
+	const char *node;
+	unsigned count;
+};
+
+static int published_add(void *published_, const struct volume_record *record,
+			 struct error *err)
+{
+	struct published *published = published_;
+	const struct volume_attachment *a = volume_record_attachment(
+		record, published->node);
+
+	(void)err;
+	published->count += a && a->published;
+	return 0;
+}
+
 /* Check that there is room for one more volume on the node. */
 static int check_limit(const struct operation *op, const char *node,
 		       unsigned limit, struct error *err)
 {
-	struct volume_record **records = NULL;
-	unsigned published = 0;
-	size_t n = 0;
-	int r = limit ? volume_list(op->ctx, &records, &n, NULL, err) : 0;
+	struct published published = {.node = node};
+	int r = limit ? volume_walk(op->ctx, NULL, published_add, &published,
+				    NULL, err)
+		      : 0;
 
-	for (size_t i = 0; r == 0 && i < n; i++) {
-		const struct volume_attachment *a = volume_record_attachment(
-			records[i], node);
-
-		published += a && a->published;
-	}
-	volume_records_free(records, n);
-	if (r < 0 || published < limit || !limit)
+	if (r < 0 || published.count < limit || !limit)
 		return r;
 	return error_set(err, EDQUOT,
 			 "node '%s' has %u volumes, and takes at most %u", node,
-			 published, limit);
+			 published.count, limit);
 }
 
 /*

@@ -16,6 +16,7 @@
 #include "volume/mount/mounts.h"
 #include "volume/mount/split_direct.h"
 #include "volume/op/context.h"
+#include "volume/op/volume_walk.h"
 
 static int trim_branch(const struct volume_context *ctx, const char *volume,
 		       const struct volume_split *split, uint64_t *ret,
@@ -136,34 +137,46 @@ int volume_trim(struct volume_context *ctx, const char *name, uint64_t *ret,
 	return r < 0 ? error_prefix(err, r, "trim volume '%s': ", name) : 0;
 }
 
+struct trimming {
+	struct volume_context *ctx;
+	volume_trimmed told; /* may be NULL */
+	void *context;
+	int first; /* error; 0: none */
+	struct error why;
+};
+
+static int trim_walked(void *trimming_, const struct volume_record *record,
+		       struct error *err)
+{
+	struct trimming *t = trimming_;
+	const struct volume_attachment *a = volume_record_attachment(
+		record, t->ctx->node);
+	struct error why = {0};
+	uint64_t bytes = 0;
+	int r;
+
+	(void)err;
+	if (!a || a->state != ATTACHMENT_ATTACHED || a->read_only ||
+	    !a->mount_point[0])
+		return 0;
+	r = volume_trim(t->ctx, record->name, &bytes, &why);
+	if (t->told)
+		t->told(t->context, record->name, bytes,
+			r < 0 ? error_text(&why) : NULL);
+	if (r < 0 && t->first == 0) {
+		t->first = r;
+		t->why = why;
+	}
+	return 0;
+}
+
 int volume_trim_here(struct volume_context *ctx, volume_trimmed told,
 		     void *context, struct error *err)
 {
-	struct volume_record **records = NULL;
-	size_t n = 0;
-	int first = 0, r = volume_list(ctx, &records, &n, NULL, err);
+	struct trimming t = {.ctx = ctx, .told = told, .context = context};
+	int r = volume_walk(ctx, NULL, trim_walked, &t, NULL, err);
 
-	if (r < 0)
-		return r;
-	for (size_t i = 0; i < n; i++) {
-		const struct volume_attachment *a = volume_record_attachment(
-			records[i], ctx->node);
-		struct error why = {0};
-		uint64_t bytes = 0;
-
-		if (!a || a->state != ATTACHMENT_ATTACHED || a->read_only ||
-		    !a->mount_point[0])
-			continue;
-		r = volume_trim(ctx, records[i]->name, &bytes, &why);
-		if (told)
-			told(context, records[i]->name, bytes,
-			     r < 0 ? error_text(&why) : NULL);
-		if (r < 0 && first == 0) {
-			first = r;
-			if (err)
-				*err = why;
-		}
-	}
-	volume_records_free(records, n);
-	return first;
+	if (r == 0 && t.first < 0 && err)
+		*err = t.why;
+	return r < 0 ? r : t.first;
 }

@@ -11,11 +11,19 @@
 #include "base/parallel.h"
 #include "volume/extent/extents.h"
 #include "volume/op/context.h"
+#include "volume/op/volume_walk.h"
 
 #define ASKED_AT_ONCE 16
 
+/* What matters of an extent: a cluster has hundreds of thousands. */
+struct seen_extent {
+	char name[RECORD_NAME_SIZE];
+	char id[UUID_TEXT_SIZE];
+	bool ok;
+};
+
 struct seen_node {
-	struct node_extent *extents; /* owned, by name */
+	struct seen_extent *extents; /* owned, by name */
 	size_t n;
 	bool answered;
 };
@@ -40,24 +48,51 @@ struct health {
 
 static int compare_extents(const void *a_, const void *b_)
 {
-	const struct node_extent *a = a_, *b = b_;
+	const struct seen_extent *a = a_, *b = b_;
 
 	return strcmp(a->name, b->name);
+}
+
+static bool extent_is_ok(const struct node_extent *extent)
+{
+	return strcmp(extent->state, "ok") == 0;
+}
+
+/* -ENOMEM: as if the node had not answered. */
+static int node_see(struct seen_node *node, const struct node_extent *extents,
+		    size_t n)
+{
+	node->extents = calloc(n + 1, sizeof(*node->extents));
+	if (!node->extents)
+		return -ENOMEM;
+	node->n = n;
+	for (size_t i = 0; i < n; i++) {
+		struct seen_extent *seen = &node->extents[i];
+
+		memcpy(seen->name, extents[i].name, sizeof(seen->name));
+		memcpy(seen->id, extents[i].id, sizeof(seen->id));
+		seen->ok = extent_is_ok(&extents[i]);
+	}
+	if (n > 0)
+		qsort(node->extents, n, sizeof(*node->extents),
+		      compare_extents);
+	return 0;
 }
 
 static void health_ask(void *o_, size_t index)
 {
 	struct observation *o = o_;
 	struct seen_node *node = &o->nodes[index];
+	struct node_extent *extents = NULL;
+	size_t n = 0;
 
 	if (!o->states[index].reachable || !o->go_on(o->context))
 		return;
-	node->answered = volume_extent_list(
-				 o->ctx, o->states[index].record.name, NULL,
-				 &node->extents, &node->n, NULL) == 0;
-	if (node->answered && node->n > 0)
-		qsort(node->extents, node->n, sizeof(*node->extents),
-		      compare_extents);
+	node->answered = volume_extent_list(o->ctx,
+					    o->states[index].record.name, NULL,
+					    &extents, &n, NULL) == 0 &&
+			 node_see(node, extents, n) == 0;
+	node_extents_free(extents, n);
 }
 
 static int ask_all(struct observation *o, struct error *err)
@@ -82,7 +117,7 @@ static int ask_all(struct observation *o, struct error *err)
 static void observation_done(struct observation *o)
 {
 	for (size_t i = 0; o->nodes && i < o->n_nodes; i++)
-		node_extents_free(o->nodes[i].extents, o->nodes[i].n);
+		free(o->nodes[i].extents);
 	free(o->nodes);
 	if (o->states)
 		node_states_free(o->states, o->n_nodes);
@@ -132,6 +167,25 @@ static bool judge_pool(const struct observation *o,
 }
 
 /*
+ * Ask for an extent that is not as the record has it. The record may be newer
+ * than the node's list.
+ */
+static bool split_is_ok_now(const struct observation *o,
+			    const struct volume_split *split)
+{
+	struct node_extent extent = {0};
+	struct node_client *client = NULL;
+	bool ok = context_client(o->ctx, split->node, &client, NULL) == 0 &&
+		  node_client_get_extent(client, split->extent, &extent,
+					 NULL) == 0 &&
+		  strcmp(extent.id, split->extent_id) == 0 &&
+		  extent_is_ok(&extent);
+
+	node_extent_done(&extent);
+	return ok;
+}
+
+/*
  * Words that stay the same as long as the problem does: a record is written
  * when they change.
  */
@@ -139,7 +193,7 @@ static bool judge_split(const struct observation *o,
 			const struct volume_split *split, struct health *ret)
 {
 	const struct seen_node *node = node_of(o, split->node);
-	struct node_extent key = {0}, *extent = NULL;
+	struct seen_extent key = {0}, *extent = NULL;
 	const char *what = NULL;
 
 	(void)snprintf(key.name, sizeof(key.name), "%s", split->extent);
@@ -162,10 +216,13 @@ static bool judge_split(const struct observation *o,
 	} else if (!extent || strcmp(extent->id, split->extent_id) != 0) {
 		ret->reason = "SplitMissing";
 		what = "does not have its extent";
-	} else if (strcmp(extent->state, "ok") != 0) {
+	} else if (!extent->ok) {
 		ret->reason = "SplitDamaged";
 		what = "says that its extent is damaged";
 	}
+	if (what && !split->lost && (!node || node->answered) &&
+	    split_is_ok_now(o, split))
+		what = NULL;
 	if (what)
 		(void)snprintf(ret->message, sizeof(ret->message),
 			       "split %u: node %s %s", split->index,
@@ -268,11 +325,14 @@ static int health_say(struct observation *o, const struct volume_record *judged,
 	return r == -EAGAIN || r == -E2BIG ? 0 : r;
 }
 
-static int health_look(struct observation *o,
-		       const struct volume_record *record, struct error *err)
+static int health_look(void *o_, const struct volume_record *record,
+		       struct error *err)
 {
+	struct observation *o = o_;
 	struct health health;
 
+	if (!o->go_on(o->context))
+		return error_set(err, ECANCELED, "stopped");
 	o->sum.volumes++;
 	o->sum.capacity += record->spec.capacity;
 	if (record->phase != VOLUME_READY) {
@@ -300,20 +360,10 @@ int volume_health_check(struct volume_context *ctx,
 	struct observation o = {.ctx = ctx,
 				.go_on = go_on ? go_on : always,
 				.context = context};
-	struct volume_record **records = NULL;
-	size_t n = 0;
-	/*
-	 * Records first: an extent that is made or deleted meanwhile changes
-	 * its record, which is then not written.
-	 */
-	int r = volume_list(ctx, &records, &n, NULL, err);
+	int r = ask_all(&o, err);
 
 	if (r == 0)
-		r = ask_all(&o, err);
-	for (size_t i = 0; r == 0 && i < n; i++)
-		r = o.go_on(context) ? health_look(&o, records[i], err)
-				     : error_set(err, ECANCELED, "stopped");
-	volume_records_free(records, n);
+		r = volume_walk(ctx, NULL, health_look, &o, NULL, err);
 	observation_done(&o);
 	if (r == 0)
 		*ret = o.sum;
