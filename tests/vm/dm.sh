@@ -222,7 +222,7 @@ test_a_silent_server_of_a_foreign_loop_device_holds_nothing_up() {
 	timeout -k 1 120 "$CALL" attach id=a path="$TEST_DIR/ours.img" size=64M state="$STATE"
 	timeout -k 1 120 "$CALL" get id=a state="$STATE" | grep healthy=1
 	timeout -k 1 120 "$CALL" detach id=a state="$STATE"
-	! losetup -nl -O BACK-FILE | grep ours.img
+	! grep -s ours.img /sys/block/loop*/loop/backing_file || return 1
 	kill -KILL "$silent"
 	losetup -d "$foreign"
 	eventually 60 nothing_of_ours
