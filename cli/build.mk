@@ -4,7 +4,7 @@ $(eval $(call library,cli,cli/command/attach_cmd.c cli/command/check_cmd.c cli/t
   cli/complete_cmd.c cli/command/each_node.c cli/command/extent_cmd.c cli/command/extent_copy_cmd.c cli/command/extent_stats_cmd.c cli/help.c cli/live/events_cmd.c cli/live/events.c cli/live/jobs.c cli/text/json.c cli/command/mount_cmd.c cli/command/move_cmd.c \
   cli/command/node_cmd.c cli/command/node_register_cmd.c cli/command/orphans_cmd.c cli/command/pool_cmd.c cli/text/progress.c cli/text/reference.c \
   cli/command/snapshot_cmd.c cli/command/snapshot_json.c \
-  cli/command/rebalance_cmd.c cli/live/status_cmd.c cli/text/table.c cli/command/trim_cmd.c cli/command/union_change_cmd.c cli/command/union_cmd.c cli/command/volume_cmd.c cli/command/volume_layout.c \
+  cli/command/rebalance_cmd.c cli/live/status_cmd.c cli/live/top.c cli/live/top_cmd.c cli/text/table.c cli/command/trim_cmd.c cli/command/union_change_cmd.c cli/command/union_cmd.c cli/command/volume_cmd.c cli/command/volume_layout.c \
   cli/command/volume_copy_cmd.c,json-c gnutls,volume))
 $(eval $(call program,trib,cli/main.c,cli))
 $(eval $(call unit_test,cli/text/reference_test,cli))
@@ -13,6 +13,7 @@ $(eval $(call unit_test,cli/commands_test,cli))
 $(eval $(call unit_test,cli/doctor/doctor_test,cli))
 $(eval $(call unit_test,cli/live/events_test,cli))
 $(eval $(call unit_test,cli/live/jobs_test,cli))
+$(eval $(call unit_test,cli/live/top_test,cli))
 $(eval $(call unit_test,cli/pki/pki_test,cli))
 $(eval $(call unit_test,cli/cluster/host_files_test,cli))
 $(eval $(call unit_test,cli/cluster/invitation_test,cli))

@@ -19,6 +19,12 @@ static const struct option_row events_rows[] = {
 	    "go on: print each change as it happens"),
 };
 
+static const struct option_row top_rows[] = {
+	ROW("once", 0, OPTION_FLAG, once, NULL,
+	    "print it once, of two seconds, and end"),
+	ROW("on", 0, OPTION_LIST, on, "NODE", "only splits on these nodes"),
+};
+
 static const struct command first[] = {
 	{.words = "doctor",
 	 .arguments = "",
@@ -45,6 +51,20 @@ static const struct command first[] = {
 	 .needs_volumes = true,
 	 .only_looks = true,
 	 .run = status_run},
+	{.words = "top",
+	 .arguments = "[VOLUME]",
+	 .max_arguments = 1,
+	 .kinds = {ARGUMENT_VOLUME},
+	 .summary = "rates and latencies of volumes in use and of nodes, every "
+		    "two seconds",
+	 .text = "Volumes attached here are counted by this machine's kernel, "
+		 "others by the exports of their splits. A split that another "
+		 "node uses on its own disk is counted by that node's kernel "
+		 "alone, so it is not known here.",
+	 ROWS(top_rows),
+	 .needs_volumes = true,
+	 .only_looks = true,
+	 .run = top_run},
 };
 
 static const struct option_row mount_rows[] = {

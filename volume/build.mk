@@ -17,7 +17,7 @@ volume_store := $(volume_stores) volume/op/leader_election.c volume/cluster/node
   volume/record/node_record.c volume/record/node_report.c volume/record/node_scrub.c volume/op/node_states.c volume/record/known_nodes.c volume/plan/known_load.c volume/cluster/nodes.c volume/cluster/node_remove.c volume/op/watch.c
 
 $(eval $(call library,volume,\
-  volume/mount/branch_check.c volume/mount/branch_fs.c volume/mount/branch_tool.c volume/op/context.c volume/op/volume_walk.c volume/op/cut.c volume/op/extent_pull.c volume/op/flow.c volume/extent/export_stats.c volume/extent/extent_copies.c volume/extent/extent_snapshot.c \
+  volume/mount/branch_check.c volume/mount/branch_fs.c volume/mount/branch_tool.c volume/op/context.c volume/op/volume_walk.c volume/op/cut.c volume/op/extent_pull.c volume/op/flow.c volume/extent/export_stats.c volume/extent/split_use.c volume/extent/extent_copies.c volume/extent/extent_snapshot.c \
   volume/extent/extents.c \
   volume/flow/flow_attach.c volume/flow/flow_check.c volume/flow/flow_create.c volume/flow/flow_delete.c volume/flow/flow_forget.c volume/move/flow_move.c volume/move/move_copy.c volume/move/move_drop.c volume/move/drain.c volume/move/rebalance.c \
   volume/op/iscsi_route.c \

@@ -136,6 +136,7 @@ int union_policy_run(struct cli *cli, struct error *err);
 int union_upgrade_run(struct cli *cli, struct error *err);
 int union_drain_run(struct cli *cli, struct error *err);
 
+int top_run(struct cli *cli, struct error *err);
 int status_run(struct cli *cli, struct error *err);
 int doctor_run(struct cli *cli, struct error *err);
 int events_run(struct cli *cli, struct error *err);

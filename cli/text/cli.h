@@ -96,6 +96,7 @@ struct cli_options {
 	uint64_t grace; /* seconds */
 	bool watch;
 	bool only_host;
+	bool once;
 	bool stop;
 
 	/* moves */

@@ -322,6 +322,58 @@ assert [e["good"] for e in all if e["object"] == "node host1"] == [True], all'
 	on 1 trib volume delete ev
 }
 
+# A writer goes on, so each sample differs from the one before it.
+write_on() { # FILE
+	touch "$TEST_DIR/writing"
+	while [ -e "$TEST_DIR/writing" ]; do
+		dd if=/dev/zero of="$1" bs=64k count=4 conv=fsync 2>/dev/null
+		sleep 0.1
+	done
+}
+test_top_tells_rates_and_what_it_does_not_know() {
+	local m=$TEST_DIR/c/host1/mnt/tv writer
+	mkdir -p "$m"
+	on 1 trib volume create tv --size 64MiB --on host1
+	at_exit on 1 trib volume delete tv
+	on 1 trib mount tv "$m"
+	at_exit on 1 trib umount tv --force
+	write_on "$m/f" &
+	writer=$!
+	at_exit rm -f "$TEST_DIR/writing"
+	# rates EXPRESSION HOST WORDS...: it holds for the volume v and the node n
+	rates() {
+		on "$2" trib top --once --json "${@:3}" | python3 -c '
+import json, sys
+all = json.load(sys.stdin)
+v, = all["volumes"]
+n, = all["nodes"]
+assert v["name"] == "tv" and n["name"] == "host1" and eval(sys.argv[1]), all' "$1"
+	}
+	# This host's kernel counts; the other cannot ask for it.
+	eventually 60 rates 'v["known"] and v["writtenBytesPerSecond"] > 0 and n["writesPerSecond"] > 0' 1 tv
+	rates 'not v["known"] and "host1" in v["why"] and "readsPerSecond" not in n' 2
+	on 2 trib top --once | grep -q "^tv .*?.*only the kernel of node host1"
+	fails 3 "no volume 'none'" on 1 trib top --once none
+	on 1 trib top --once --on host2 | grep -q "no volume is attached"
+	rm "$TEST_DIR/writing"
+	wait $writer
+	on 1 trib umount tv
+	# Attached elsewhere: its export counts, and the kernel there.
+	m=$TEST_DIR/c/host2/mnt/tv
+	mkdir -p "$m"
+	on 2 trib mount tv "$m"
+	at_exit on 2 trib umount tv --force
+	write_on "$m/f" &
+	writer=$!
+	at_exit rm -f "$TEST_DIR/writing"
+	eventually 60 rates 'v["known"] and v["writtenBytesPerSecond"] > 0' 1
+	eventually 60 rates 'v["known"] and v["writtenBytesPerSecond"] > 0' 2
+	rm "$TEST_DIR/writing"
+	wait $writer
+	on 2 trib umount tv
+	on 1 trib volume delete tv
+}
+
 test_a_node_that_does_not_answer_is_shown_and_not_waited_for_long() {
 	local start=$SECONDS
 	blockd_signal 2 TERM
