@@ -87,6 +87,36 @@ test_nothing_new_is_placed_on_a_cordoned_node() {
 	on 1 trib volume delete d --quiet
 }
 
+# What the timer's unit runs, on all hosts at once: one of them does it.
+test_the_scrub_of_three_hosts_is_one_and_finds_what_has_no_record() {
+	local i words
+	words=$(sed -n 's|^ExecStart=@SBINDIR@/||p' "$TOP/deploy/systemd/tributary-scrub.service")
+	[ -n "$words" ]
+	on 1 trib volume create s --size 128MiB --splits 2 --quiet
+	on 3 trib extent create strange --size 64MiB --label tributary.io/volume-uid=11111111-2222-4333-8444-555555555555 \
+		--label tributary.io/volume=gone --quiet
+	at_exit on 3 trib extent delete --force strange --quiet
+	for i in 1 2 3; do
+		# shellcheck disable=SC2086
+		{ on $i $words --json >"$TEST_DIR/scrub$i" && echo $i >>"$TEST_DIR/ended"; } &
+	done
+	wait
+	same "$(wc -l <"$TEST_DIR/ended")" 3
+	same "$(cat "$TEST_DIR"/scrub? | jq -s '[.[] | select(.ran)] | length')" 1
+	# It is in etcd, for all; not done again; and done again if it is asked for.
+	same "$(on 2 trib status --json | jq -c '[.nodes[].scrub.orphans]')" '[0,0,1]'
+	# shellcheck disable=SC2086
+	same "$(on 2 $words --json | jq -c '[.ran, .orphans, .missing]')" '[false,1,0]'
+	etcd_signal 3 KILL
+	same "$(on 2 trib volume scrub --json | jq -c '[.ran, .orphans, .missing, .silent]')" '[true,1,0,0]'
+	etcd_start 3
+	etcd_well
+	on 3 trib extent delete --force strange --quiet
+	same "$(on 1 trib volume scrub --json | jq -c '[.ran, .orphans, .missing]')" '[true,0,0]'
+	on 1 trib volume delete s --quiet
+	[ "$(keys /leases/)" = 0 ]
+}
+
 test_a_node_is_drained_by_whichever_host_while_a_member_is_away() {
 	at_exit on 1 trib volume delete e --quiet
 	at_exit on 1 trib node uncordon host1 --quiet
