@@ -28,7 +28,7 @@ BLOCKD_STORE += blockd/raw/pool_raw_copy.c blockd/raw/pool_raw_ranges.c \
 
 $(eval $(call library,blockd,$(BLOCKD_STORE),blkid,target dm base))
 $(eval $(call program,blockd,\
-  blockd/api/main.c blockd/api/config.c blockd/api/service.c blockd/api/service_reply.c \
+  blockd/api/main.c blockd/api/config.c blockd/api/devices.c blockd/api/service.c blockd/api/service_reply.c \
   blockd/api/service_snapshot.c blockd/api/service_stats.c blockd/api/metrics.c \
   blockd/api/metrics_connections.c blockd/api/metrics_stats.c blockd/api/direct_stats.c \
   blockd/export/exports.c blockd/export/export_epoch.c blockd/export/exports_direct.c blockd/export/export_scsi.c blockd/node/low_space.c,blockd target rpc proto))

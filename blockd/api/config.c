@@ -23,6 +23,10 @@ static const struct option_row rows[] = {
 	 "serve this pool; an empty directory is formatted when no pool of "
 	 "that name was known before",
 	 NULL, 0, 0},
+	{"devices", 0, OPTION_LIST, offsetof(struct config, devices), "PATTERN",
+	 "make each blank disk with such a path a pool, at the start; the "
+	 "others are left alone, and the log says why",
+	 NULL, 0, 0},
 	{"pool-capacity", 0, OPTION_SIZE,
 	 offsetof(struct config, pool_capacity), "SIZE",
 	 "bytes that a pool of --pool promises; this changes an "
@@ -201,6 +205,16 @@ static int check_pools(const struct config *config, struct error *err)
 	return 0;
 }
 
+static int check_devices(const struct config *config, struct error *err)
+{
+	for (size_t i = 0; i < config->devices.count; i++)
+		if (config->devices.items[i][0] != '/')
+			return error_set(err, EINVAL,
+					 "devices '%s': write an absolute path",
+					 config->devices.items[i]);
+	return 0;
+}
+
 static int check_addresses(const char *what, const struct option_list *list,
 			   struct error *err)
 {
@@ -317,6 +331,8 @@ static int config_check(struct config *config, struct error *err)
 		r = check_nbd_tls(config, err);
 	if (r == 0)
 		r = check_pools(config, err);
+	if (r == 0)
+		r = check_devices(config, err);
 	if (r == 0)
 		r = parse_without(config, err);
 	if (r == 0 && log_level_parse(config->log_level, &config->level) < 0)

@@ -38,8 +38,9 @@ struct config {
 	char *nbd_tls_key;
 	char *nbd_tls_ca;
 	char *nbd_tls_psk;
-	struct option_list pools; /* "NAME=PATH" */
-	uint64_t pool_capacity;   /* bytes; 0: what the file system has */
+	struct option_list pools;   /* "NAME=PATH" */
+	struct option_list devices; /* patterns: devices.h */
+	uint64_t pool_capacity;     /* bytes; 0: what the file system has */
 	uint64_t overcommit_percent;
 	uint64_t floor; /* bytes; 0: by the medium */
 	bool direct_io;

@@ -21,6 +21,7 @@
 #include "base/log.h"
 #include "base/notify.h"
 #include "blockd/api/config.h"
+#include "blockd/api/devices.h"
 #include "blockd/api/metrics.h"
 #include "blockd/api/service.h"
 #include "blockd/direct/direct_mapper.h"
@@ -438,6 +439,7 @@ static int serve_until_signal(struct daemon *d, const sigset_t *signals)
 	}
 	log_info("node %s is ready", d->config->node_name);
 	(void)notify_send("READY=1"); /* nobody may be listening */
+	devices_make_pools(d->node, &d->config->devices);
 	while (sigwait(signals, &signal_number) != 0)
 		;
 	(void)notify_send("STOPPING=1");

@@ -43,15 +43,16 @@ test_chart_and_kustomization_have_the_same_objects() {
 
 test_chart_stays_valid_with_other_values() {
 	need_helm
-	chart --include-crds --set storage.makePoolDirectories=true,logLevel=debug \
-		--set storage.pools.fast=/var/lib/tributary/pools/fast \
+	chart --include-crds --set storage.directory=/var/lib/tributary/pools/fast,logLevel=debug \
+		--set 'storage.devices={/dev/disk/by-id/nvme-*,/dev/sdb}' \
 		--set kubeletDir=/srv/kubelet,controller.replicas=1,image.tag=1.2.3 \
 		--set imagePullSecrets[0].name=mine,controller.networkPolicy=false \
 		--set controller.volumeAttributesClass=false \
 		--set controller.snapshots=true,controller.groupSnapshots=true,node.ephemeralLimit=5Gi,node.podAnnotations.a=b,tls.serverName=storage.example \
 		--set 'storage.config=floor = 1GiB' >"$TEST_DIR/values.yaml"
 	"$validate" --with "$out/secrets.yaml" "$TEST_DIR/values.yaml"
-	for word in 'image: tributary:1.2.3' 'pool = fast=/var/lib/tributary/pools/fast' \
+	for word in 'image: tributary:1.2.3' 'pool = default=/var/lib/tributary/pools/fast' '- /var/lib/tributary/pools/fast' \
+		'devices = /dev/disk/by-id/nvme-*' 'devices = /dev/sdb' \
 		'floor = 1GiB' 'path: /srv/kubelet/plugins_registry' '--log-level=debug' \
 		'--tls-name=storage.example' 'replicas: 1' 'name: mine' \
 		'--ephemeral-limit=5Gi' 'name: tributary-node-ephemeral' \
@@ -60,6 +61,10 @@ test_chart_stays_valid_with_other_values() {
 		'VolumeAttributesClass=false'; do
 		grep -qF -e "$word" "$TEST_DIR/values.yaml" || fail "lost: $word"
 	done
+	# Disks alone.
+	chart --set storage.directory= --set storage.devices[0]=/dev/sdb >"$TEST_DIR/disks.yaml"
+	grep -q 'devices = /dev/sdb' "$TEST_DIR/disks.yaml"
+	! grep -q -e 'pool = ' -e 'name: directory' "$TEST_DIR/disks.yaml" || fail "a directory is left"
 	! grep -q -e /var/lib/kubelet -e NetworkPolicy "$TEST_DIR/values.yaml" || fail "kept what was changed"
 }
 
@@ -92,7 +97,7 @@ test_chart_asks_before_an_uninstall() {
 test_chart_refuses_wrong_values() {
 	need_helm
 	local value
-	for value in image.tag=latest storage.pools.x=/srv/x nonsense=1 controller.replicas=0 \
+	for value in image.tag=latest storage.directory=/srv/x storage.devices[0]=sda nonsense=1 controller.replicas=0 \
 		logLevel=loud node.ephemeralLimit=much sidecars.attacher.tag= storageClasses[0].name=No kubeletDir=/a/; do
 		fails 1 "values don't meet the specifications" chart --set "$value"
 	done

@@ -43,6 +43,60 @@ test_a_pool_on_a_loop_device_is_whole_after_a_restart() {
 	fails any "in use" mkfs.ext4 -q -F "$dev"
 }
 
+# disk NAME: a loop device, with a path below $C/host1/by-id as its medium
+disk() { ln -s "$(losetup -f --show "$(medium 1 "of-$1" 200MiB)")" "$C/host1/by-id/$1"; }
+disks_gone() {
+	local link
+	for link in "$C"/host1/by-id/*; do losetup -d "$(readlink "$link")"; done
+	sed -i '/^devices =/d' "$C/host1/blockd.conf"
+	rm -rf "$C/host1/by-id" "$C"/host1/of-*
+}
+pools() { on 1 trib pool list host1 | awk '/^host1\// {print $1}' | sort | tr '\n' ' '; }
+# The last of the disks is the one in use: then all were looked at, for the Nth time.
+looked_at() { [ "$(grep -c "used' is left alone: .* is in use" "$C/host1/blockd.log")" = "$1" ]; }
+restart() { # N
+	blockd_signal 1 TERM
+	blockd_start 1
+	eventually 120 looked_at "$1"
+}
+test_blank_disks_become_pools_by_a_rule_and_no_others() {
+	local name text before
+	mkdir "$C/host1/by-id"
+	at_exit disks_gone
+	for name in Disk_1 disk.2 ext4 partitions foreign tail luks used other; do disk $name; done
+	mkfs.ext4 -q -F "$C/host1/by-id/ext4"
+	# A table with one Linux partition of 1 MiB to 101 MiB.
+	printf '\0\0\0\0\203\0\0\0\0\010\0\0\0\040\003\0' |
+		dd of="$C/host1/by-id/partitions" bs=1 seek=446 conv=nocreat status=none
+	printf '\125\252' |
+		dd of="$C/host1/by-id/partitions" bs=1 seek=510 conv=nocreat,fsync status=none
+	printf 'LUKS\272\276\000\001' | dd of="$C/host1/by-id/luks" conv=nocreat,fsync status=none
+	printf x | dd of="$C/host1/by-id/foreign" bs=1 seek=70000 conv=nocreat,fsync status=none
+	printf x | dd of="$C/host1/by-id/tail" bs=1 seek=$((199 << 20)) conv=nocreat,fsync status=none
+	sleep 300 <"$C/host1/by-id/used" &
+	at_exit kill $!
+	on 1 trib pool create mine "$(readlink "$C/host1/by-id/other")" --raw --quiet
+	before=$(cat "$C"/host1/of-{ext4,partitions,luks,foreign,tail,used} | sha256sum)
+	echo "devices = $C/host1/by-id/*" >>"$C/host1/blockd.conf"
+	restart 1
+	same "$(pools)" "host1/disk-1 host1/disk-2 host1/main host1/mine host1/raw "
+	for text in "ext4' holds ext4" "partitions' holds a partition table" "luks' holds crypto_LUKS" \
+		"foreign' is not blank: there are data at byte 69632" "tail' is not blank" "other' holds pool 'mine'"; do
+		grep -q "is left alone: .*$text" "$C/host1/blockd.log" || fail "not said: $text"
+	done
+	on 1 trib extent create one --pool disk-1 --size 64MiB --quiet >/dev/null
+	on 1 trib extent show one --json >"$TEST_DIR/before"
+	restart 2
+	on 1 trib extent show one --json >"$TEST_DIR/after"
+	cmp "$TEST_DIR/before" "$TEST_DIR/after"
+	same "$(pools)" "host1/disk-1 host1/disk-2 host1/main host1/mine host1/raw "
+	same "$(cat "$C"/host1/of-{ext4,partitions,luks,foreign,tail,used} | sha256sum)" "$before"
+	# A pool that is deleted leaves its disk not blank: it is not made again.
+	on 1 trib extent delete one
+	for name in disk-1 disk-2 mine; do on 1 trib pool delete $name --quiet; done
+	fails any "write an absolute path" blockd --devices 'sd*' --check-config
+}
+
 test_what_holds_something_is_refused_and_what_is_in_use_always() {
 	local file dev
 	file=$(medium 1 held 128MiB)
