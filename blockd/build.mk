@@ -5,7 +5,8 @@ BLOCKD_STORE := blockd/pool/record_text.c blockd/pool/extent_record.c blockd/poo
   blockd/dir/pool_dir_ranges.c blockd/dir/pool_dir_sharing.c blockd/pool/copies_record.c blockd/dir/file_map.c \
   blockd/dir/pool_dir_load.c blockd/extent/extent.c blockd/copy/extent_create.c blockd/copy/extent_delete.c \
   blockd/copy/extent_cut.c blockd/copy/extent_cut_found.c blockd/copy/cut_intent.c blockd/copy/extent_content.c \
-  blockd/copy/copy_job.c blockd/copy/copy_guard.c blockd/copy/pull_job.c blockd/copy/quiesce.c blockd/local/freeze.c blockd/extent/gate.c blockd/extent/extent_dev.c \
+  blockd/copy/copy_job.c blockd/copy/copy_guard.c blockd/copy/pull_job.c blockd/copy/quiesce.c blockd/copy/quiesce_hold.c \
+  blockd/local/freeze.c blockd/extent/gate.c blockd/extent/extent_dev.c \
   blockd/extent/limit.c blockd/node/node.c blockd/extent/node_tables.c blockd/node/node_care.c blockd/node/node_open.c \
   blockd/node/node_add.c blockd/extent/node_space.c blockd/raw/store/raw_format.c blockd/raw/store/raw_batch.c blockd/raw/store/raw_map.c blockd/raw/store/raw_map_ask.c \
   blockd/raw/store/raw_alloc.c blockd/raw/store/raw_bitmap.c blockd/raw/store/raw_state.c blockd/raw/store/raw_state_load.c \
@@ -21,7 +22,7 @@ BLOCKD_STORE := blockd/pool/record_text.c blockd/pool/extent_record.c blockd/poo
   blockd/local/local_top.c
 
 BLOCKD_STORE += blockd/direct/direct.c blockd/direct/direct_choose.c blockd/direct/direct_runs.c \
-  blockd/direct/direct_table.c blockd/direct/direct_loader.c blockd/direct/direct_mapper.c \
+  blockd/direct/direct_table.c blockd/direct/direct_loader.c blockd/direct/direct_mapper.c blockd/direct/direct_mapper_table.c \
   blockd/raw/pool_raw_direct.c
 BLOCKD_STORE += blockd/raw/pool_raw_copy.c blockd/raw/pool_raw_ranges.c \
   blockd/raw/pool_raw_sharing.c blockd/raw/pool_raw_thick.c

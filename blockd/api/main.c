@@ -351,7 +351,7 @@ static int start_control(struct daemon *d, struct error *err)
  */
 static int start_direct(struct daemon *d, struct error *err)
 {
-	auto_free char *notes = NULL;
+	auto_free char *notes = NULL, *frozen = NULL;
 	struct error why;
 	int r = mapper_probe(&mapper_kernel, &why);
 
@@ -359,9 +359,10 @@ static int start_direct(struct daemon *d, struct error *err)
 		log_warning("no direct runs: %s", error_text(&why));
 	if (r < 0)
 		return 0;
-	if (asprintf(&notes, "%s/direct", d->config->run_dir) < 0)
+	if (asprintf(&notes, "%s/direct", d->config->run_dir) < 0 ||
+	    asprintf(&frozen, "%s/frozen", d->config->state_dir) < 0)
 		return error_set(err, ENOMEM, "out of memory");
-	r = direct_mapper_new(&mapper_kernel, notes, d->config->direct,
+	r = direct_mapper_new(&mapper_kernel, notes, frozen, d->config->direct,
 			      &d->direct, err);
 	if (r == 0)
 		direct_system_set(direct_mapper_system(d->direct));

@@ -27,7 +27,8 @@ int service_hold_writes(struct rpc_call *call, const ProtobufCMessage *in,
 	int r = extents_quiesce(service->node, request->id,
 				(const char *const *)request->extents,
 				request->n_extents, request->device,
-				request->timeout_ms, err);
+				request->timeout_ms,
+				request->prepare ? QUIESCE_PREPARE : 0, err);
 
 	(void)out; /* has no fields */
 	return r < 0 ? service_translate(r, err) : 0;

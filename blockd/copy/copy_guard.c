@@ -90,8 +90,8 @@ static int quiesce_own(struct copy_guard *guard,
 
 	(void)uuid_make(guard->own);
 	r = quiesce_begin(guard->extents[0]->node->quiesces, guard->own,
-			  guard->extents, guard->n, "", QUIESCE_MS_MAX, alone,
-			  err);
+			  guard->extents, guard->n, "", QUIESCE_MS_MAX,
+			  alone ? QUIESCE_ALONE : 0, err);
 	if (r == 0)
 		guard->quiesce = guard->own;
 	return r;

@@ -443,7 +443,7 @@ int extents_cut(struct node *node, const struct cut_request *request,
 
 int extents_quiesce(struct node *node, const char *id, const char *const *names,
 		    size_t n, const char *device, unsigned timeout_ms,
-		    struct error *err)
+		    unsigned flags, struct error *err)
 {
 	struct extent *extents[QUIESCE_EXTENTS_MAX] = {0};
 	const char *sorted[QUIESCE_EXTENTS_MAX];
@@ -472,7 +472,7 @@ int extents_quiesce(struct node *node, const char *id, const char *const *names,
 		r = extents_begin(extents, n, err);
 	if (r == 0) {
 		r = quiesce_begin(node->quiesces, id, extents, n, device,
-				  timeout_ms, false, err);
+				  timeout_ms, flags, err);
 		extents_end(extents, n);
 	}
 	put_all(extents, n);

@@ -43,12 +43,12 @@ int extents_cut(struct node *node, const struct cut_request *request,
 
 /*
  * Hold the writes of extents by name, and a mapper device, "": none
- * (blockd/copy/quiesce.h). -ENOENT and its like: one of them; and the errors of
- * quiesce_begin().
+ * (blockd/copy/quiesce.h, enum quiesce_flags). -ENOENT and its like: one of
+ * them; and the errors of quiesce_begin().
  */
 int extents_quiesce(struct node *node, const char *id, const char *const *names,
 		    size_t n, const char *device, unsigned timeout_ms,
-		    struct error *err);
+		    unsigned flags, struct error *err);
 
 /*
  * The content of an extent becomes that of a snapshot of it; where that is

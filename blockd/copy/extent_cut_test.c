@@ -252,7 +252,7 @@ static void says_what_its_snapshots_keep(void **state)
 
 static int quiesce(struct kit *k, const char *name, unsigned ms)
 {
-	return extents_quiesce(k->node, HOLD, &name, 1, "", ms, NULL);
+	return extents_quiesce(k->node, HOLD, &name, 1, "", ms, 0, NULL);
 }
 
 static void cuts_under_a_hold_that_lasts(void **state)
@@ -289,24 +289,24 @@ static void a_device_that_is_not_ours_or_not_there_holds_nothing(void **state)
 	memset(long_one, 'a', sizeof(long_one) - 1);
 	long_one[sizeof(long_one) - 1] = '\0';
 	assert_int_equal(
-		extents_quiesce(k->node, HOLD, NULL, 0, "", 1000, &err),
+		extents_quiesce(k->node, HOLD, NULL, 0, "", 1000, 0, &err),
 		-EINVAL);
+	assert_int_equal(extents_quiesce(k->node, HOLD, NULL, 0, long_one, 1000,
+					 0, &err),
+			 -EINVAL);
 	assert_int_equal(
-		extents_quiesce(k->node, HOLD, NULL, 0, long_one, 1000, &err),
-		-EINVAL);
-	assert_int_equal(
-		extents_quiesce(k->node, HOLD, NULL, 0, "LVM-x", 1000, &err),
+		extents_quiesce(k->node, HOLD, NULL, 0, "LVM-x", 1000, 0, &err),
 		-EPERM);
 	assert_int_equal(extents_quiesce(k->node, HOLD, &name, 1, "TRIB-/..",
-					 1000, &err),
+					 1000, 0, &err),
 			 -EPERM);
 	assert_true(extents_quiesce(k->node, HOLD, &name, 1, "TRIB-none", 1000,
-				    &err) < 0);
+				    0, &err) < 0);
 	assert_false(gate_is_closed(&x->gate));
 	assert_false(quiesce_end(k->node->quiesces, HOLD));
 	assert_int_equal(quiesce(k, "x", 10000), 0);
 	assert_int_equal(extents_quiesce(k->node, HOLD, &name, 1, "TRIB-none",
-					 1000, &err),
+					 1000, 0, &err),
 			 -EEXIST);
 	assert_true(quiesce_end(k->node->quiesces, HOLD));
 	extent_unref(x);
@@ -348,16 +348,70 @@ static void a_device_is_held_for_as_long_as_the_gate(void **state)
 	assert_int_equal(kit_holds, 0);
 	assert_int_equal(kit_held, 1);
 	assert_int_equal(
-		extents_quiesce(k->node, CUT, both + 1, 1, "", 10000, NULL), 0);
+		extents_quiesce(k->node, CUT, both + 1, 1, "", 10000, 0, NULL),
+		0);
 	assert_int_equal(kit_holds, 1);
 	assert_true(quiesce_end(k->node->quiesces, CUT));
 	assert_int_equal(kit_holds, 0);
 	assert_int_equal(
-		extents_quiesce(k->node, CUT_2, both + 1, 1, "", 50, NULL), 0);
+		extents_quiesce(k->node, CUT_2, both + 1, 1, "", 50, 0, NULL),
+		0);
 	assert_int_equal(kit_held, 3);
 	while (kit_holds) /* it lapses */
 		kit_pause_ms(1);
 	assert_false(quiesce_end(k->node->quiesces, CUT_2));
+}
+
+/* All that takes long comes before, and writes go on meanwhile. */
+static void a_quiesce_may_be_prepared_first(void **state)
+{
+	struct kit *k = *state;
+	struct error err = {0};
+	struct extent *x, *y;
+	const char *const names[] = {"x", "y"};
+
+	kit_create(k, "x");
+	kit_create(k, "y");
+	x = kit_find(k, "x");
+	y = kit_find(k, "y");
+	kit_has_device = true;
+	for (int again = 0; again < 2; again++)
+		assert_int_equal(extents_quiesce(k->node, HOLD, names, 2, "",
+						 10000, QUIESCE_PREPARE, &err),
+				 0);
+	assert_int_equal(kit_holds, 2);
+	assert_int_equal(kit_suspended, 0);
+	assert_false(gate_is_closed(&x->gate) || gate_is_closed(&y->gate));
+	assert_int_equal(kit_cut(k, CUT, HOLD, both, 2, &err), -ESTALE);
+	assert_int_equal(
+		extents_quiesce(k->node, HOLD, names, 1, "", 10000, 0, &err),
+		-EEXIST);
+	assert_int_equal(
+		extents_quiesce(k->node, HOLD, names, 2, "", 10000, 0, &err),
+		0);
+	assert_int_equal(kit_held, 2);
+	assert_int_equal(kit_suspended, 2);
+	assert_true(gate_is_closed(&x->gate) && gate_is_closed(&y->gate));
+	assert_int_equal(kit_cut(k, CUT, HOLD, both, 2, &err), 0);
+	assert_true(quiesce_end(k->node->quiesces, HOLD));
+	assert_int_equal(kit_holds, 0);
+
+	/* Never begun, it was not held; and it lapses, as others do. */
+	assert_int_equal(extents_quiesce(k->node, CUT, names, 2, "", 10000,
+					 QUIESCE_PREPARE, &err),
+			 0);
+	assert_false(quiesce_end(k->node->quiesces, CUT));
+	assert_int_equal(kit_holds, 0);
+	assert_int_equal(extents_quiesce(k->node, CUT_2, names, 2, "", 50,
+					 QUIESCE_PREPARE, &err),
+			 0);
+	while (kit_holds)
+		kit_pause_ms(1);
+	assert_int_equal(
+		extents_quiesce(k->node, CUT_2, names, 2, "", 50, 0, &err),
+		-ESTALE);
+	extent_unref(x);
+	extent_unref(y);
 }
 
 static void a_device_that_is_not_held_leaves_nothing_of_a_cut(void **state)
@@ -395,6 +449,7 @@ int main(void)
 		WITH_KIT(has_room_for_what_a_snapshot_may_take),
 		WITH_KIT(says_what_its_snapshots_keep),
 		WITH_KIT(cuts_under_a_hold_that_lasts),
+		WITH_KIT(a_quiesce_may_be_prepared_first),
 		WITH_KIT(a_device_that_is_not_ours_or_not_there_holds_nothing),
 		WITH_KIT(leaves_nothing_of_a_cut_whose_hold_lapsed),
 		WITH_KIT(a_device_is_held_for_as_long_as_the_gate),

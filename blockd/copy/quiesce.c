@@ -13,31 +13,13 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "base/dm/mapper.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "base/uuid_name.h"
-#include "blockd/copy/copy_guard.h"
-#include "blockd/extent/extent.h"
-#include "blockd/extent/node_tables.h"
+#include "blockd/copy/quiesce_hold.h"
 #include "blockd/local/freeze.h"
-#include "blockd/local/loopdev_users.h"
 
 #define ENDED_MAX 256 /* ids that are remembered as over; ours */
-
-struct quiesce {
-	char id[UUID_TEXT_SIZE];
-	struct extent **extents;      /* owned, with a reference each */
-	struct freeze **frozen;       /* owned; NULL for those that need none */
-	struct freeze *above;         /* owned; the volume's device, or NULL */
-	char device[MAPPER_NAME_MAX]; /* that one's UUID; "": none */
-	bool *held;                   /* owned; those that their pool holds */
-	size_t n;
-	size_t n_closed;  /* gates, of the first ones */
-	int64_t until_ms; /* clock_ms() */
-	bool beginning;   /* nobody but who begins it may touch it */
-	LIST_ENTRY(quiesce) in_list;
-};
 
 struct quiesces {
 	pthread_mutex_t lock; /* guards all of this */
@@ -78,54 +60,14 @@ static void quiesce_take_out(struct quiesces *quiesces, struct quiesce *quiesce)
 	quiesces->ended_at = (quiesces->ended_at + 1) % ENDED_MAX;
 }
 
-static void quiesce_free(struct quiesce *quiesce)
-{
-	for (size_t i = 0; i < quiesce->n; i++)
-		extent_unref(quiesce->extents[i]);
-	free(quiesce->extents);
-	free(quiesce->frozen);
-	free(quiesce->held);
-	free(quiesce);
-}
-
-/* An extent that is held has a user, so that it and its pool stay. */
-static bool extent_release(const struct extent *extent)
-{
-	struct pool *pool = extent->pool->pool;
-
-	return pool->ops->release(pool, extent->record.name) == 0;
-}
-
-/*
- * Let the extents of a quiesce go and free it. It is out of the list. False:
- * some were not held all the time.
- */
-static bool quiesce_release(struct quiesce *quiesce)
-{
-	bool lasted = true;
-
-	for (size_t i = 0; i < quiesce->n_closed; i++)
-		gate_open(&quiesce->extents[i]->gate);
-	for (size_t i = 0; i < quiesce->n; i++) {
-		if (quiesce->held[i] && !extent_release(quiesce->extents[i]))
-			lasted = false;
-		if (quiesce->frozen[i] && !freeze_end(quiesce->frozen[i]))
-			lasted = false;
-	}
-	/* A thaw writes to what lies below. */
-	if (quiesce->above && !freeze_end(quiesce->above))
-		lasted = false;
-	quiesce_free(quiesce);
-	return lasted;
-}
-
 /*
  * Tell whether the quiesce still lasts, also when its lapse has not been seen
  * yet.
  */
 static bool lasts(const struct quiesce *quiesce)
 {
-	return quiesce && !quiesce->beginning && clock_ms() < quiesce->until_ms;
+	return quiesce && !quiesce->beginning && !quiesce->prepared &&
+	       clock_ms() < quiesce->until_ms;
 }
 
 /* ---- lapsing ---- */
@@ -146,11 +88,11 @@ static void lapse(struct quiesces *quiesces, struct quiesce *quiesce)
 {
 	quiesce_take_out(quiesces, quiesce);
 	pthread_mutex_unlock(&quiesces->lock);
-	log_warning(
-		"the quiesce %s of %zu extents%s%s has lapsed: their writes go "
-		"on",
-		quiesce->id, quiesce->n, quiesce->device[0] ? " and " : "",
-		quiesce->device);
+	if (!quiesce->prepared)
+		log_warning("the quiesce %s of %zu extents%s%s has lapsed: "
+			    "their writes go on",
+			    quiesce->id, quiesce->n,
+			    quiesce->device[0] ? " and " : "", quiesce->device);
 	(void)quiesce_release(quiesce);
 	pthread_mutex_lock(&quiesces->lock);
 }
@@ -216,30 +158,6 @@ static bool quiesce_has_all(const struct quiesce *quiesce,
 	return true;
 }
 
-static struct quiesce *quiesce_new(const char *id,
-				   struct extent *const *extents, size_t n,
-				   const char *device)
-{
-	struct quiesce *quiesce = calloc(1, sizeof(*quiesce));
-
-	if (!quiesce)
-		return NULL;
-	quiesce->extents = calloc(n + 1, sizeof(struct extent *));
-	quiesce->frozen = calloc(n + 1, sizeof(struct freeze *));
-	quiesce->held = calloc(n + 1, sizeof(*quiesce->held));
-	if (!quiesce->extents || !quiesce->frozen || !quiesce->held) {
-		quiesce_free(quiesce);
-		return NULL;
-	}
-	(void)snprintf(quiesce->id, sizeof(quiesce->id), "%s", id);
-	(void)snprintf(quiesce->device, sizeof(quiesce->device), "%s", device);
-	for (size_t i = 0; i < n; i++)
-		quiesce->extents[i] = extent_ref(extents[i]);
-	quiesce->n = n;
-	quiesce->beginning = true;
-	return quiesce;
-}
-
 /* One of that name is there: begin its time anew. The lock is held. */
 static int quiesce_renew(struct quiesces *quiesces, struct quiesce *quiesce,
 			 const struct quiesce *asked, unsigned timeout_ms,
@@ -257,24 +175,36 @@ static int quiesce_renew(struct quiesces *quiesces, struct quiesce *quiesce,
 				 "another device",
 				 quiesce->id);
 	quiesce->until_ms = clock_ms() + timeout_ms;
+	(void)pthread_cond_signal(&quiesces->changed);
+	if (quiesce->prepared)
+		return 0; /* it begins with the first time that it is sent */
 	for (size_t i = 0; i < quiesce->n; i++)
 		if (quiesce->frozen[i])
 			freeze_extend(quiesce->frozen[i], quiesce->until_ms);
 	if (quiesce->above)
 		freeze_extend(quiesce->above, quiesce->until_ms);
-	(void)pthread_cond_signal(&quiesces->changed);
 	return 0;
 }
 
-/* 1: @fresh is in the list; the lock is held. */
-static int quiesce_enlist(struct quiesces *quiesces, struct quiesce *fresh,
+/*
+ * 1: the caller begins @quiesce, which is in the list: the one of that name
+ * that was prepared, or the fresh one. The lock is held.
+ */
+static int quiesce_enlist(struct quiesces *quiesces, struct quiesce **quiesce,
 			  unsigned timeout_ms, struct error *err)
 {
-	struct quiesce *there = find(quiesces, fresh->id);
+	struct quiesce *fresh = *quiesce, *there = find(quiesces, fresh->id);
 	int r;
 
-	if (there && (there->beginning || lasts(there)))
-		return quiesce_renew(quiesces, there, fresh, timeout_ms, err);
+	if (there && (there->beginning || there->prepared || lasts(there))) {
+		r = quiesce_renew(quiesces, there, fresh, timeout_ms, err);
+		if (r < 0 || !there->prepared)
+			return r;
+		quiesce_free(fresh);
+		there->beginning = true;
+		*quiesce = there;
+		return 1;
+	}
 	if (there || has_ended(quiesces, fresh->id))
 		return error_set(err, ESTALE, "the quiesce %s is over",
 				 fresh->id);
@@ -286,127 +216,10 @@ static int quiesce_enlist(struct quiesces *quiesces, struct quiesce *fresh,
 	return 1;
 }
 
-/* Two extents may lie below one device. */
-static bool quiesce_has_frozen(const struct quiesce *quiesce,
-			       const char *device)
+/* Let others see what was begun, or take it out. */
+static int quiesce_settle(struct quiesces *quiesces, struct quiesce *quiesce,
+			  int r)
 {
-	for (size_t i = 0; i < quiesce->n; i++)
-		if (quiesce->frozen[i] &&
-		    freeze_covers(quiesce->frozen[i], device))
-			return true;
-	return false;
-}
-
-/*
- * A local device bypasses the gate: freeze it. One without a file system or a
- * mapper device of ours can't be held, unless @alone.
- */
-static int quiesce_local(struct quiesces *quiesces, struct quiesce *quiesce,
-			 size_t i, const struct loopdev_users *local,
-			 bool alone, struct error *err)
-{
-	const struct extent *extent = quiesce->extents[i];
-	char device[LOCAL_NAME_MAX];
-	int r = copy_guard_find_writer(extent, local, device, err);
-
-	if (r < 1 || quiesce_has_frozen(quiesce, device))
-		return r < 0 ? r : 0;
-	r = freeze_begin(device, quiesces->frozen_fd, quiesce->until_ms,
-			 &quiesce->frozen[i], err);
-	if (alone && (r == -ENOENT || r == -EBUSY || r == -EOPNOTSUPP))
-		return 0; /* of one instant it is all the same */
-	if (r == -ENOENT)
-		return error_set(err, EBUSY,
-				 "extent '%s' is written by /dev/%s on this "
-				 "node, which has no file system that could be "
-				 "frozen",
-				 extent->record.name, device);
-	if (r < 0)
-		(void)error_prefix(err, r,
-				   "extent '%s': ", extent->record.name);
-	return r;
-}
-
-static int quiesce_all_local(struct quiesces *quiesces, struct quiesce *quiesce,
-			     bool alone, struct error *err)
-{
-	struct loopdev_users local;
-	int r = loopdev_users_scan(&local, err);
-
-	if (r < 0)
-		return r;
-	for (size_t i = 0; r == 0 && i < quiesce->n; i++)
-		r = quiesce_local(quiesces, quiesce, i, &local, alone, err);
-	loopdev_users_done(&local);
-	return r;
-}
-
-/* Devices that do not pass the gate; what they wait for passes it. */
-static int quiesce_hold(struct quiesce *quiesce, struct error *err)
-{
-	int r = 0;
-
-	for (size_t i = 0; r >= 0 && i < quiesce->n; i++) {
-		const struct extent *extent = quiesce->extents[i];
-		struct pool *pool = extent->pool->pool;
-
-		r = pool->ops->hold
-			    ? pool->ops->hold(pool, extent->record.name, err)
-			    : 0;
-		quiesce->held[i] = r == 1;
-		if (r < 0)
-			(void)error_prefix(
-				err, r, "extent '%s': ", extent->record.name);
-	}
-	return r < 0 ? r : 0;
-}
-
-/* What takes longest first: a frozen file system is written out before. */
-static int quiesce_all(struct quiesces *quiesces, struct quiesce *quiesce,
-		       bool alone, struct error *err)
-{
-	int r = 0;
-
-	if (quiesce->device[0])
-		r = freeze_begin_mapper(quiesce->device, quiesces->frozen_fd,
-					quiesce->until_ms, &quiesce->above,
-					err);
-	if (r == 0)
-		r = quiesce_all_local(quiesces, quiesce, alone, err);
-	if (r == 0)
-		r = quiesce_hold(quiesce, err);
-	if (r < 0)
-		return r;
-	for (; r == 0 && quiesce->n_closed < quiesce->n;
-	     quiesce->n_closed += r == 0)
-		r = gate_close(&quiesce->extents[quiesce->n_closed]->gate,
-			       quiesce->until_ms);
-	if (r < 0)
-		return error_set(
-			err, -r,
-			"writes to extent '%s' that are under way did "
-			"not end in time",
-			quiesce->extents[quiesce->n_closed]->record.name);
-	return 0;
-}
-
-int quiesce_begin(struct quiesces *quiesces, const char *id,
-		  struct extent *const *extents, size_t n, const char *device,
-		  unsigned timeout_ms, bool alone, struct error *err)
-{
-	struct quiesce *quiesce = quiesce_new(id, extents, n, device);
-	int r;
-
-	if (!quiesce)
-		return error_set(err, ENOMEM, "out of memory");
-	pthread_mutex_lock(&quiesces->lock);
-	r = quiesce_enlist(quiesces, quiesce, timeout_ms, err);
-	pthread_mutex_unlock(&quiesces->lock);
-	if (r < 1) {
-		quiesce_free(quiesce);
-		return r;
-	}
-	r = quiesce_all(quiesces, quiesce, alone, err);
 	pthread_mutex_lock(&quiesces->lock);
 	quiesce->beginning = false;
 	if (r < 0)
@@ -418,20 +231,52 @@ int quiesce_begin(struct quiesces *quiesces, const char *id,
 	return r;
 }
 
+int quiesce_begin(struct quiesces *quiesces, const char *id,
+		  struct extent *const *extents, size_t n, const char *device,
+		  unsigned timeout_ms, unsigned flags, struct error *err)
+{
+	struct quiesce *quiesce = quiesce_new(id, extents, n, device);
+	bool fresh;
+	int r;
+
+	if (!quiesce)
+		return error_set(err, ENOMEM, "out of memory");
+	quiesce->alone = flags & QUIESCE_ALONE;
+	pthread_mutex_lock(&quiesces->lock);
+	r = quiesce_enlist(quiesces, &quiesce, timeout_ms, err);
+	fresh = r == 1 && !quiesce->prepared;
+	if (r == 1)
+		quiesce->prepared = flags & QUIESCE_PREPARE;
+	pthread_mutex_unlock(&quiesces->lock);
+	if (r < 1) {
+		quiesce_free(quiesce);
+		return r;
+	}
+	r = fresh ? quiesce_prepare(quiesce, quiesces->frozen_fd, err) : 0;
+	if (r == 0 && !(flags & QUIESCE_PREPARE))
+		r = quiesce_hold(quiesce, err);
+	return quiesce_settle(quiesces, quiesce, r);
+}
+
 /* ---- end ---- */
 
 bool quiesce_end(struct quiesces *quiesces, const char *id)
 {
 	struct quiesce *quiesce;
+	bool lasted, begun = false;
 
 	pthread_mutex_lock(&quiesces->lock);
 	quiesce = find(quiesces, id);
-	if (!lasts(quiesce))
+	if (!lasts(quiesce) &&
+	    (!quiesce || quiesce->beginning || !quiesce->prepared))
 		quiesce = NULL;
-	if (quiesce)
+	if (quiesce) {
+		begun = !quiesce->prepared;
 		quiesce_take_out(quiesces, quiesce);
+	}
 	pthread_mutex_unlock(&quiesces->lock);
-	return quiesce && quiesce_release(quiesce);
+	lasted = quiesce && quiesce_release(quiesce);
+	return begun && lasted;
 }
 
 void quiesces_end(struct quiesces *quiesces)

@@ -11,6 +11,9 @@
  * device of this node is frozen first of all, as its file system then writes to
  * extents, those of other nodes, too.
  *
+ * What takes long is prepared before the first device is suspended. Those of
+ * the extents are then suspended, and resumed, all at the same time.
+ *
  * Any thread; a function may wait for as long as the quiesce may last.
  */
 #ifndef BLOCKD_QUIESCE_H
@@ -35,12 +38,24 @@ int quiesces_new(const char *state_dir, struct quiesces **ret,
 /* Ends all. NULL is fine. */
 void quiesces_free(struct quiesces *quiesces);
 
+enum quiesce_flags {
+	/*
+	 * The snapshots need no common instant. Then a local device without a
+	 * file system may keep the extents open.
+	 */
+	QUIESCE_ALONE = 1,
+	/*
+	 * Only make ready: processes start, file systems are written out. It is
+	 * begun by the same call without this flag, or ended. Writes go on.
+	 */
+	QUIESCE_PREPARE = 2,
+};
+
 /*
  * @id       up to 36 bytes
  * @extents  up to QUIESCE_EXTENTS_MAX, none twice; references are taken
  * @device   UUID of a mapper device to freeze; "": none
- * @alone    the snapshots need no common instant. Then a local device without
- *           a file system may keep the extents open
+ * @flags    enum quiesce_flags
  *
  * 0: all writes that were under way have ended. The same quiesce again begins
  * its time anew. -ESTALE: a quiesce of that id has ended; -EEXIST: it has
@@ -49,7 +64,7 @@ void quiesces_free(struct quiesces *quiesces);
  */
 int quiesce_begin(struct quiesces *quiesces, const char *id,
 		  struct extent *const *extents, size_t n, const char *device,
-		  unsigned timeout_ms, bool alone, struct error *err);
+		  unsigned timeout_ms, unsigned flags, struct error *err);
 
 /* All that have begun. */
 void quiesces_end(struct quiesces *quiesces);

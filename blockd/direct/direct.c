@@ -200,24 +200,28 @@ static int hold_take(struct direct *direct, uint32_t object)
 	return left;
 }
 
-/* A program that is not blockd may have let its requests go on. */
-static bool stayed_frozen(const struct direct_extent *extent)
+/* The last hold has gone. 1: somebody else had let a frozen device go on. */
+static int extent_end_hold(struct direct *direct, struct direct_extent *extent)
 {
-	struct direct_found found = {0};
+	const bool was_frozen = extent->frozen;
 	struct error err;
-	bool stayed = extent->device->ops->look(extent->device, &found, &err) ==
-			      0 &&
-		      found.suspended;
+	int r = 0;
 
-	direct_runs_done(&found.live);
-	return stayed;
+	extent->frozen = false;
+	if (extent->suspended)
+		r = direct_extent_resume(direct, extent, &err);
+	if (r < 0)
+		log_warning("pool %s: a device stays suspended, and is tried "
+			    "again: %s",
+			    direct->name, error_text(&err));
+	if (!extent->suspended && extent->prepared)
+		direct_extent_forget(direct, extent);
+	return was_frozen && r == 1;
 }
 
 int direct_release(struct direct *direct, uint32_t object)
 {
 	struct direct_extent *extent = NULL;
-	struct error err;
-	bool tell = false;
 	int r = 0, left = hold_take(direct, object);
 
 	if (left == 0)
@@ -225,28 +229,18 @@ int direct_release(struct direct *direct, uint32_t object)
 	if (!extent)
 		return left < 0 ? left : 0;
 	/* Unless another one has come in between. */
-	if (!direct_is_held(direct, object)) {
-		if (extent->frozen && !stayed_frozen(extent))
-			r = -ESTALE;
-		extent->frozen = false;
-		tell = extent->suspended &&
-		       direct_extent_resume(direct, extent, &err) < 0;
-	}
-	if (tell)
-		log_warning("pool %s: a device stays suspended, and is tried "
-			    "again: %s",
-			    direct->name, error_text(&err));
+	if (!direct_is_held(direct, object) &&
+	    extent_end_hold(direct, extent) == 1)
+		r = -ESTALE;
 	extent->ahead = 0; /* what others had may be its own alone by now */
 	extent_changed(direct, extent, 1);
 	extent_give(direct, extent);
 	return r;
 }
 
-int direct_hold(struct direct *direct, uint32_t object, unsigned flags,
-		struct error *err)
+int direct_hold(struct direct *direct, uint32_t object, struct error *err)
 {
 	struct direct_extent *extent;
-	bool stay = flags & DIRECT_FREEZE;
 	int r = hold_add(direct, object, err);
 
 	if (r < 0)
@@ -254,13 +248,42 @@ int direct_hold(struct direct *direct, uint32_t object, unsigned flags,
 	extent = extent_take(direct, object);
 	if (!extent)
 		return 0;
-	r = direct_extent_withdraw(direct, extent, stay || extent->frozen,
-				   flags, err);
-	if (r == 0 && stay)
-		extent->frozen = true;
+	r = direct_extent_withdraw(direct, extent, extent->frozen, err);
 	extent_give(direct, extent);
 	if (r < 0)
 		(void)direct_release(direct, object);
+	return r;
+}
+
+int direct_prepare(struct direct *direct, uint32_t object, struct error *err)
+{
+	struct direct_extent *extent;
+	int r = hold_add(direct, object, err);
+
+	if (r < 0)
+		return r;
+	extent = extent_take(direct, object);
+	if (!extent)
+		return 0;
+	r = direct_extent_prepare(direct, extent, err);
+	extent_give(direct, extent);
+	if (r < 0)
+		(void)direct_release(direct, object);
+	return r;
+}
+
+int direct_freeze(struct direct *direct, uint32_t object, struct error *err)
+{
+	struct direct_extent *extent;
+	int r;
+
+	if (!direct_is_held(direct, object))
+		return error_set(err, ESTALE, "the pool was opened anew");
+	extent = extent_take(direct, object);
+	if (!extent)
+		return 0;
+	r = direct_extent_freeze(direct, extent, err);
+	extent_give(direct, extent);
 	return r;
 }
 
@@ -377,7 +400,7 @@ static int extent_begin(struct direct *direct, struct direct_extent *extent,
 		    found->suspended ? "suspended" : "with an old table");
 	extent->suspended = found->suspended;
 	extent->unknown = true;
-	return direct_extent_withdraw(direct, extent, false, 0, err);
+	return direct_extent_withdraw(direct, extent, false, err);
 }
 
 int direct_reject(struct direct_device *device, struct error *err)
@@ -389,7 +412,7 @@ int direct_reject(struct direct_device *device, struct error *err)
 		r = device->ops->suspend(device, 0, err);
 	if (r == 0)
 		r = device->ops->resume(device, err);
-	if (r == 0 || r == -ENODEV)
+	if (r >= 0 || r == -ENODEV)
 		r = device->ops->forget(device, err);
 	device->ops->close(device);
 	return r;
@@ -441,7 +464,7 @@ int direct_detach(struct direct *direct, uint32_t object, bool frozen,
 		r = error_set(err, EAGAIN,
 			      "a snapshot is being taken of it; repeat this");
 	else
-		r = direct_extent_withdraw(direct, extent, false, 0, err);
+		r = direct_extent_withdraw(direct, extent, false, err);
 	if (r == 0)
 		r = extent->device->ops->forget(extent->device, err);
 	if (r < 0)

@@ -93,17 +93,24 @@ int direct_detach(struct direct *direct, uint32_t object, bool frozen,
 /*
  * Have no run of an object in a table, until direct_release(). Objects without
  * a device are held, too: one that comes meanwhile gets no runs. Holds of one
- * object add up.
- *
- * @flags  DIRECT_FREEZE: the device stays suspended, and the file system on it
- *         frozen, until the release
- *
- * On failure it is not held.
+ * object add up. On failure it is not held.
  */
-int direct_hold(struct direct *direct, uint32_t object, unsigned flags,
-		struct error *err);
+int direct_hold(struct direct *direct, uint32_t object, struct error *err);
 /*
- * -ESTALE: there is no such hold, as the pool was opened anew since; or the
+ * Begin a hold that direct_freeze() carries out. All that takes long is done
+ * before that: a table without runs waits for the release, and the device is
+ * prepared (direct_device_ops). Its runs stay in use. On failure it is not
+ * held.
+ */
+int direct_prepare(struct direct *direct, uint32_t object, struct error *err);
+/*
+ * Suspend the device, and freeze the file system on it, until the last release:
+ * after direct_prepare(). On failure it is held as before. -ESTALE: there is no
+ * hold, as the pool was opened anew since.
+ */
+int direct_freeze(struct direct *direct, uint32_t object, struct error *err);
+/*
+ * End a hold. -ESTALE: there is none, as the pool was opened anew since; or the
  * device did not stay suspended.
  */
 int direct_release(struct direct *direct, uint32_t object);

@@ -197,6 +197,22 @@ static uint32_t check_instant(struct object *snap, uint32_t before,
 	return newest;
 }
 
+static void prepare(const char *name)
+{
+	assert_int_equal(
+		direct_case_run.pool->ops->prepare(direct_case_run.pool, name,
+						   &direct_case_run.err),
+		1);
+}
+
+static void hold(const char *name)
+{
+	prepare(name);
+	MUST(&direct_case_run,
+	     direct_case_run.pool->ops->hold(direct_case_run.pool, name,
+					     &direct_case_run.err));
+}
+
 static struct object *cut_frozen(struct object *object)
 {
 	struct object *snap = model_empty_slot(&direct_case_run);
@@ -204,10 +220,7 @@ static struct object *cut_frozen(struct object *object)
 	struct pool_copy copy = {object->record.name, &record};
 
 	direct_case_snapshot_record(object, &record);
-	MUST(&direct_case_run,
-	     direct_case_run.pool->ops->hold(direct_case_run.pool,
-					     object->record.name,
-					     &direct_case_run.err));
+	hold(object->record.name);
 	assert_true(direct_kit_find(&direct_case_kit, object)->suspended);
 	MUST(&direct_case_run,
 	     direct_case_run.pool->ops->copy(direct_case_run.pool, &copy, 1,
@@ -233,6 +246,73 @@ static void drop(struct object *object)
 					      &direct_case_run.err));
 	free(object->blocks);
 	*object = (struct object){0};
+}
+
+/*
+ * Calls of a device, while it is frozen, are its resume alone: no process
+ * starts, and no table is loaded. Runs are in use until then.
+ */
+static void only_the_cut_lies_within_a_freeze(void **unused)
+{
+	struct object *object = direct_case_begin(false), *snap;
+	const char *const name = object->record.name;
+	const uint64_t runs = direct_case_clusters(object);
+	const uint64_t before = direct_case_kit.direct_writes;
+	unsigned calls;
+
+	(void)unused;
+	prepare(name);
+	assert_true(runs > 0 && direct_case_clusters(object) == runs);
+	model_write_at(&direct_case_run, object, WRITE, 0, 1, 0);
+	assert_true(direct_case_kit.direct_writes > before);
+	calls = direct_case_kit.calls;
+	snap = cut_frozen(object); /* prepares once more: it is ready */
+	assert_int_equal(direct_case_kit.frozen_calls, 0);
+	assert_int_equal(direct_case_kit.calls, calls + 2);
+	assert_true(direct_kit_find(&direct_case_kit, object)->suspended);
+	assert_int_equal(
+		direct_case_run.pool->ops->release(direct_case_run.pool, name),
+		0);
+	assert_int_equal(direct_case_kit.frozen_calls, 0);
+	direct_case_goes_on(object);
+	drop(snap);
+	direct_case_end(object);
+}
+
+/* A hold that is prepared and not carried out leaves all as it was. */
+static void what_is_only_prepared_has_its_runs(void **unused)
+{
+	struct object *object = direct_case_begin(false);
+	const struct direct_kit_device *device = direct_kit_find(
+		&direct_case_kit, object);
+	const uint64_t runs = direct_case_clusters(object);
+
+	(void)unused;
+	prepare(object->record.name);
+	assert_true(device->prepared && device->waits);
+	assert_int_equal(direct_case_run.pool->ops->release(
+				 direct_case_run.pool, object->record.name),
+			 0);
+	assert_false(device->prepared || device->waits || device->suspended);
+	assert_int_equal(direct_case_clusters(object), runs);
+	/* Nor does a hold of another kind in between do harm. */
+	prepare(object->record.name);
+	assert_int_equal(direct_hold(direct_case_direct(),
+				     direct_case_id(object),
+				     &direct_case_run.err),
+			 0);
+	assert_int_equal(direct_case_clusters(object), 0);
+	(void)direct_release(direct_case_direct(), direct_case_id(object));
+	MUST(&direct_case_run,
+	     direct_case_run.pool->ops->hold(direct_case_run.pool,
+					     object->record.name,
+					     &direct_case_run.err));
+	assert_true(device->suspended);
+	assert_int_equal(direct_case_run.pool->ops->release(
+				 direct_case_run.pool, object->record.name),
+			 0);
+	direct_case_goes_on(object);
+	direct_case_end(object);
 }
 
 static void a_snapshot_under_a_writer_is_of_one_instant(void **unused)
@@ -308,9 +388,9 @@ static void *cut_in_the_other_order(void *context)
 	while (!s->stop) {
 		for (size_t k = 2; k-- > 0;)
 			assert_int_equal(
-				direct_hold(direct_case_direct(),
-					    direct_case_id(s->objects[k]),
-					    DIRECT_FREEZE, &err),
+				direct_kit_freeze(direct_case_direct(),
+						  direct_case_id(s->objects[k]),
+						  &err),
 				0);
 		for (size_t k = 2; k-- > 0;)
 			assert_int_equal(
@@ -348,10 +428,7 @@ static void cut_several(struct several *s, struct object *snaps[2])
 		model_origin_set(&records[k], s->objects[k], cut);
 		copies[k] = (struct pool_copy){s->objects[k]->record.name,
 					       &records[k]};
-		MUST(&direct_case_run,
-		     direct_case_run.pool->ops->hold(direct_case_run.pool,
-						     copies[k].from,
-						     &direct_case_run.err));
+		hold(copies[k].from);
 	}
 	for (size_t k = 0; k < 2; k++)
 		assert_int_equal(direct_detach(direct_case_direct(),
@@ -422,10 +499,7 @@ static void a_hold_ends_with_the_pool(void **unused)
 							   object);
 
 	(void)unused;
-	MUST(&direct_case_run,
-	     direct_case_run.pool->ops->hold(direct_case_run.pool,
-					     object->record.name,
-					     &direct_case_run.err));
+	hold(object->record.name);
 	assert_true(device->suspended);
 	model_open_again(&direct_case_run, false);
 	direct_case_goes_on(object);
@@ -441,8 +515,8 @@ static void *hold_and_release(void *context)
 	struct error err;
 
 	for (unsigned i = 0; i < 200; i++) {
-		assert_int_equal(direct_hold(direct_case_direct(), id,
-					     i % 2 ? DIRECT_FREEZE : 0, &err),
+		assert_int_equal((i % 2 ? direct_kit_freeze : direct_hold)(
+					 direct_case_direct(), id, &err),
 				 0);
 		assert_int_equal(
 			direct_count(direct_case_direct(), id).clusters, 0);
@@ -482,6 +556,8 @@ int main(void)
 		cmocka_unit_test(a_thick_one_is_direct_before_it_is_written),
 		cmocka_unit_test(a_write_is_not_overtaken_by_zeroes),
 		cmocka_unit_test(what_a_snapshot_shares_is_direct_again_later),
+		cmocka_unit_test(only_the_cut_lies_within_a_freeze),
+		cmocka_unit_test(what_is_only_prepared_has_its_runs),
 		cmocka_unit_test(a_snapshot_under_a_writer_is_of_one_instant),
 		cmocka_unit_test(a_cut_of_several_is_of_one_instant),
 		cmocka_unit_test(a_hold_ends_with_the_pool),

@@ -38,17 +38,30 @@ struct direct_device_ops {
 	/* Load a table, for the next resume. It replaces one that waits. */
 	int (*load)(struct direct_device *device,
 		    const struct direct_runs *runs, struct error *err);
-	/* Forget the table that waits for a resume; without one: nothing. */
+	/*
+	 * Forget the table that waits for a resume, and end prepare(); without
+	 * one: nothing.
+	 */
 	int (*clear)(struct direct_device *device, struct error *err);
 	/*
+	 * Optional. Make ready for a suspend with DIRECT_FREEZE and the resume
+	 * after that: neither starts a process then, and the file system has
+	 * little to write. Again: 0.
+	 */
+	int (*prepare)(struct direct_device *device, struct error *err);
+	/*
 	 * Let no request begin, and wait until those in flight have ended. On
-	 * failure requests begin as before. @flags: enum direct_suspend.
+	 * failure requests begin as before.
+	 *
+	 * @flags  DIRECT_FREEZE: after prepare(). It may end by itself when
+	 *         the device has been suspended for MAPPER_LIMIT_MS
 	 */
 	int (*suspend)(struct direct_device *device, unsigned flags,
 		       struct error *err);
 	/*
 	 * Put the loaded table, if there is one, in place of the one in use.
-	 * Let requests begin. On failure the device is as it was.
+	 * Let requests begin. On failure the device is as it was. 1: it was not
+	 * suspended any more.
 	 */
 	int (*resume)(struct direct_device *device, struct error *err);
 	/* @ret: the caller's, to be emptied by direct_runs_done(). */

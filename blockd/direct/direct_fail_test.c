@@ -36,7 +36,7 @@ static void a_device_of_an_extent_is_one(void **unused)
 /* Have no run in the table, so that the next refresh loads one. */
 static int take_away(uint32_t id)
 {
-	int r = direct_hold(direct_case_direct(), id, 0, &direct_case_run.err);
+	int r = direct_hold(direct_case_direct(), id, &direct_case_run.err);
 
 	if (r == 0)
 		direct_release(direct_case_direct(), id);
@@ -76,8 +76,8 @@ static void load_cut_load(struct object *object)
 	(void)direct_refresh(direct_case_direct(), id, &direct_case_run.err);
 	(void)take_away(id);
 	(void)direct_refresh(direct_case_direct(), id, &direct_case_run.err);
-	if (direct_hold(direct_case_direct(), id, DIRECT_FREEZE,
-			&direct_case_run.err) < 0)
+	if (direct_kit_freeze(direct_case_direct(), id, &direct_case_run.err) <
+	    0)
 		return;
 	(void)direct_case_snapshot(object);
 	direct_release(direct_case_direct(), id);

@@ -23,9 +23,10 @@ struct direct_extent {
 	/* Of the thread that has the turn. */
 	bool next_waits; /* for a resume: @next was loaded */
 	bool suspended;
-	bool unknown; /* its table in use is not @live: taken over so */
-	bool gone;    /* the device: no table has runs */
-	bool failed;  /* the last refresh; the log has it */
+	bool unknown;  /* its table in use is not @live: taken over so */
+	bool gone;     /* the device: no table has runs */
+	bool prepared; /* direct_device_ops.prepare() */
+	bool failed;   /* the last refresh; the log has it */
 	/* Guarded by the lock. */
 	bool busy;
 	bool frozen;      /* suspended until a release */
@@ -70,12 +71,26 @@ bool direct_is_held(struct direct *direct, uint32_t object);
 
 /* ---- blockd/direct/direct_table.c: the turn is the caller's ---- */
 
-/* Let requests go on, by the table that waits, if one does. */
+/*
+ * Let requests go on, by the table that waits, if one does. 1: somebody else
+ * had done so.
+ */
 int direct_extent_resume(struct direct *direct, struct direct_extent *extent,
 			 struct error *err);
 /* In the end no run is asked about any more. @stay: suspended. */
 int direct_extent_withdraw(struct direct *direct, struct direct_extent *extent,
-			   bool stay, unsigned flags, struct error *err);
+			   bool stay, struct error *err);
+/*
+ * Load a table without runs for the resume after direct_extent_freeze(), and
+ * have the device prepared for both. The runs stay in use.
+ */
+int direct_extent_prepare(struct direct *direct, struct direct_extent *extent,
+			  struct error *err);
+/* Suspend the device with what is on it: its runs are not asked about then. */
+int direct_extent_freeze(struct direct *direct, struct direct_extent *extent,
+			 struct error *err);
+/* Forget the table that waits, and what was prepared: the one in use stays. */
+void direct_extent_forget(struct direct *direct, struct direct_extent *extent);
 /* Load a table of the runs that the map has now. */
 int direct_extent_refresh(struct direct *direct, struct direct_extent *extent,
 			  struct error *err);

@@ -10,9 +10,11 @@
 #include <sys/sysmacros.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "base/uuid_name.h"
+#include "blockd/local/freeze.h"
 
 #define NOTE_MAX 512 /* bytes */
 
@@ -20,6 +22,7 @@ struct direct_mapper {
 	struct direct_system system;
 	struct mapper *mapper;
 	char *folder; /* owned */
+	char *frozen; /* owned; or NULL */
 };
 
 struct mapped {
@@ -30,7 +33,10 @@ struct mapped {
 	char uuid[MAPPER_NAME_MAX];
 	dev_t slow;
 	uint64_t size;
-	unsigned flags; /* enum mapper_flags: MAPPER_READ_ONLY */
+	unsigned flags;        /* enum mapper_flags: MAPPER_READ_ONLY */
+	struct freeze *freeze; /* owned; NULL: it is not prepared */
+	int frozen_fd;         /* of that one */
+	bool frozen;           /* by that one */
 };
 
 /* What a note says. */
@@ -41,99 +47,6 @@ struct note {
 	uint64_t size; /* bytes */
 	bool read_only;
 };
-
-/* ---- tables ---- */
-
-static uint64_t cluster_of(const struct direct_medium *medium)
-{
-	return UINT64_C(1) << medium->shift;
-}
-
-static int add_slow(struct mapper_table *table, dev_t slow, uint64_t from,
-		    uint64_t end)
-{
-	return end > from
-		       ? mapper_table_add_linear(table, end - from, slow, from)
-		       : 0;
-}
-
-int direct_mapper_encode(const struct direct_medium *medium, dev_t slow,
-			 uint64_t size, const struct direct_runs *runs,
-			 struct mapper_table *ret)
-{
-	uint64_t at = 0;
-	int r = 0;
-
-	for (size_t i = 0; r == 0 && i < runs->n; i++) {
-		const struct direct_run *run = &runs->items[i];
-		const uint64_t start = run->logical << medium->shift;
-		const uint64_t length = (uint64_t)run->count << medium->shift;
-
-		r = add_slow(ret, slow, at, start);
-		if (r == 0)
-			r = mapper_table_add_linear(
-				ret, length, medium->device,
-				medium->data_start + ((uint64_t)run->physical
-						      << medium->shift));
-		at = start + length;
-	}
-	if (r == 0)
-		r = add_slow(ret, slow, at, size);
-	if (r < 0)
-		mapper_table_done(ret);
-	return r;
-}
-
-/* -EBADMSG: it is none that was made of whole clusters of the medium. */
-static int decode_run(const struct direct_medium *medium,
-		      const struct mapper_segment *segment,
-		      struct direct_run *ret)
-{
-	const uint64_t cluster = cluster_of(medium);
-	const uint64_t from = segment->place.offset;
-
-	if (from < medium->data_start ||
-	    (from - medium->data_start) % cluster || segment->start % cluster ||
-	    segment->length % cluster ||
-	    (from - medium->data_start) >> medium->shift > UINT32_MAX ||
-	    segment->length >> medium->shift > UINT32_MAX)
-		return -EBADMSG;
-	*ret = (struct direct_run){
-		.logical = segment->start >> medium->shift,
-		.physical = (uint32_t)((from - medium->data_start) >>
-				       medium->shift),
-		.count = (uint32_t)(segment->length >> medium->shift),
-	};
-	return 0;
-}
-
-int direct_mapper_decode(const struct direct_medium *medium, dev_t slow,
-			 const struct mapper_table *table,
-			 struct direct_runs *ret)
-{
-	struct direct_runs runs = {0};
-	int r = 0;
-
-	for (size_t i = 0; r == 0 && i < table->count; i++) {
-		const struct mapper_segment *segment = &table->segments[i];
-		struct direct_run run;
-
-		if (segment->kind != MAPPER_LINEAR)
-			r = -EBADMSG;
-		else if (segment->place.device == slow)
-			r = segment->place.offset == segment->start ? 0
-								    : -EBADMSG;
-		else if (segment->place.device != medium->device)
-			r = -EBADMSG;
-		else if ((r = decode_run(medium, segment, &run)) == 0)
-			r = direct_runs_add(&runs, &run);
-	}
-	if (r < 0)
-		direct_runs_done(&runs);
-	else
-		*ret = runs;
-	return r;
-}
 
 /* ---- a device ---- */
 
@@ -179,27 +92,87 @@ static int mapped_load(struct direct_device *device,
 	return r == -ENODEV ? -ENXIO : r;
 }
 
+/* True: it lasted until now, if it was frozen. */
+static bool mapped_thaw(struct mapped *mapped)
+{
+	bool lasted = true;
+
+	if (mapped->freeze)
+		lasted = freeze_end(mapped->freeze);
+	mapped->freeze = NULL;
+	mapped->frozen = false;
+	fd_close(mapped->frozen_fd);
+	mapped->frozen_fd = -1;
+	return lasted;
+}
+
+static int mapped_prepare(struct direct_device *device, struct error *err)
+{
+	struct mapped *mapped = mapped_of(device);
+	const char *folder = mapped->system->frozen;
+	int r;
+
+	if (mapped->freeze || !folder)
+		return 0;
+	mapped->frozen_fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (mapped->frozen_fd < 0)
+		return error_set(err, errno, "open '%s': %s", folder,
+				 strerror(errno));
+	r = freeze_prepare_mapper(mapped->uuid, mapped->frozen_fd,
+				  &mapped->freeze, err);
+	if (r == 0)
+		r = freeze_ready(mapped->freeze, clock_ms() + MAPPER_LIMIT_MS,
+				 err);
+	if (r < 0)
+		(void)mapped_thaw(mapped);
+	return r;
+}
+
 static int mapped_clear(struct direct_device *device, struct error *err)
 {
-	const struct mapped *mapped = mapped_of(device);
+	struct mapped *mapped = mapped_of(device);
 
+	(void)mapped_thaw(mapped); /* only prepared */
 	return mapper_clear(mapped->mapper, mapped->uuid, MAPPER_LIMIT_MS, err);
 }
 
 static int mapped_suspend(struct direct_device *device, unsigned flags,
 			  struct error *err)
 {
-	const struct mapped *mapped = mapped_of(device);
+	struct mapped *mapped = mapped_of(device);
+	int r;
 
-	return mapper_suspend(mapped->mapper, mapped->uuid,
-			      flags & DIRECT_FREEZE ? 0 : MAPPER_NO_FLUSH,
-			      MAPPER_LIMIT_MS, err);
+	if (!(flags & DIRECT_FREEZE) || !mapped->freeze)
+		return mapper_suspend(mapped->mapper, mapped->uuid,
+				      flags & DIRECT_FREEZE ? 0
+							    : MAPPER_NO_FLUSH,
+				      MAPPER_LIMIT_MS, err);
+	r = freeze_begin(mapped->freeze, clock_ms() + MAPPER_LIMIT_MS, err);
+	mapped->frozen = r == 0;
+	if (r < 0)
+		(void)mapped_thaw(mapped);
+	return r;
+}
+
+/* Its process has ended: if that could not resume it, it is tried here. */
+static int mapped_resume_frozen(struct mapped *mapped, struct error *err)
+{
+	const bool lasted = mapped_thaw(mapped);
+	struct mapper_device found;
+	int r = mapper_get(mapped->mapper, mapped->uuid, &found, err);
+
+	if (r == 0 && found.suspended)
+		r = mapper_resume(mapped->mapper, mapped->uuid, MAPPER_NO_FLUSH,
+				  MAPPER_LIMIT_MS, err);
+	return r < 0 ? r : !lasted;
 }
 
 static int mapped_resume(struct direct_device *device, struct error *err)
 {
-	const struct mapped *mapped = mapped_of(device);
+	struct mapped *mapped = mapped_of(device);
 
+	if (mapped->frozen)
+		return mapped_resume_frozen(mapped, err);
 	return mapper_resume(mapped->mapper, mapped->uuid, MAPPER_NO_FLUSH,
 			     MAPPER_LIMIT_MS, err);
 }
@@ -261,12 +234,14 @@ static int mapped_forget(struct direct_device *device, struct error *err)
 
 static void mapped_close(struct direct_device *device)
 {
+	(void)mapped_thaw(mapped_of(device)); /* with a table without runs */
 	free(mapped_of(device));
 }
 
 static const struct direct_device_ops mapped_ops = {
 	.load = mapped_load,
 	.clear = mapped_clear,
+	.prepare = mapped_prepare,
 	.suspend = mapped_suspend,
 	.resume = mapped_resume,
 	.look = mapped_look,
@@ -287,6 +262,7 @@ static struct direct_device *mapped_new(struct direct_mapper *system,
 		return NULL;
 	}
 	mapped->device.ops = &mapped_ops;
+	mapped->frozen_fd = -1;
 	mapped->device.clusters = note->size >> medium->shift;
 	mapped->device.epoch = note->epoch;
 	mapped->system = system;
@@ -543,15 +519,18 @@ static int mapper_each(struct direct_system *of,
 
 /* ---- life ---- */
 
-int direct_mapper_new(struct mapper *mapper, const char *folder, bool enabled,
+int direct_mapper_new(struct mapper *mapper, const char *folder,
+		      const char *frozen, bool enabled,
 		      struct direct_mapper **ret, struct error *err)
 {
 	struct direct_mapper *system = calloc(1, sizeof(*system));
 
-	if (system)
+	if (system) {
 		system->folder = strdup(folder);
-	if (!system || !system->folder) {
-		free(system);
+		system->frozen = frozen ? strdup(frozen) : NULL;
+	}
+	if (!system || !system->folder || (frozen && !system->frozen)) {
+		direct_mapper_free(system);
 		return error_set(err, ENOMEM, "out of memory");
 	}
 	system->system = (struct direct_system){
@@ -566,8 +545,10 @@ int direct_mapper_new(struct mapper *mapper, const char *folder, bool enabled,
 
 void direct_mapper_free(struct direct_mapper *system)
 {
-	if (system)
+	if (system) {
 		free(system->folder);
+		free(system->frozen);
+	}
 	free(system);
 }
 

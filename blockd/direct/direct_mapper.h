@@ -25,11 +25,14 @@ struct direct_mapper;
  * @mapper  borrowed
  * @folder   of the notes; made when the first is written. It goes with a boot,
  * as the devices do
+ * @frozen   STATE/frozen, where processes freeze devices
+ *           (blockd/local/freeze.h). NULL: @mapper suspends them itself
  * @enabled  direct_system.enabled
  *
  * -ENOMEM.
  */
-int direct_mapper_new(struct mapper *mapper, const char *folder, bool enabled,
+int direct_mapper_new(struct mapper *mapper, const char *folder,
+		      const char *frozen, bool enabled,
 		      struct direct_mapper **ret, struct error *err);
 /* Notes stay. NULL is fine. */
 void direct_mapper_free(struct direct_mapper *system);

@@ -70,7 +70,7 @@ static int set_up(void **state)
 		       getenv("TMPDIR") ?: "/tmp");
 	assert_non_null(mkdtemp(bed->folder));
 	(void)snprintf(bed->note, sizeof(bed->note), "%s/" UUID, bed->folder);
-	assert_int_equal(direct_mapper_new(bed->mapper, bed->folder, true,
+	assert_int_equal(direct_mapper_new(bed->mapper, bed->folder, NULL, true,
 					   &bed->system, &bed->err),
 			 0);
 	assert_int_equal(mapper_table_add_linear(&table, SIZE, bed->slow, 0),

@@ -60,8 +60,8 @@ static void disturb(struct run *run)
 		return;
 	/* An error is of the device, which the test has fail. */
 	if (other_below(2) &&
-	    direct_hold(direct, id, other_below(2) ? DIRECT_FREEZE : 0, &err) ==
-		    0) {
+	    (other_below(2) ? direct_kit_freeze : direct_hold)(direct, id,
+							       &err) == 0) {
 		other.holds++;
 		(void)usleep(other_below(300));
 		(void)direct_release(direct, id);

@@ -32,7 +32,7 @@ int direct_extent_resume(struct direct *direct, struct direct_extent *extent,
 	extent->suspended = false;
 	extent->unknown = false;
 	if (!extent->next_waits)
-		return 0;
+		return r;
 	extent->next_waits = false;
 	next = extent->next;
 	(void)raw_store_lock(direct->store);
@@ -40,11 +40,10 @@ int direct_extent_resume(struct direct *direct, struct direct_extent *extent,
 	direct_runs_done(&extent->live);
 	extent->live = next;
 	raw_store_unlock(direct->store);
-	return 0;
+	return r;
 }
 
-/* Forget the table that was loaded: the one in use stays. */
-static void extent_forget(struct direct *direct, struct direct_extent *extent)
+void direct_extent_forget(struct direct *direct, struct direct_extent *extent)
 {
 	struct error err;
 
@@ -55,6 +54,7 @@ static void extent_forget(struct direct *direct, struct direct_extent *extent)
 		return;
 	}
 	extent->next_waits = false;
+	extent->prepared = false;
 	set_runs(direct, &extent->next, (struct direct_runs){0});
 }
 
@@ -72,40 +72,56 @@ static void extent_lost(struct direct *direct, struct direct_extent *extent)
 }
 
 /*
- * Load the table for the next resume, and suspend. A table that waited is
- * replaced, and not asked about any more. On failure the table in use stays.
+ * Load the table for the next resume. A table that waited is replaced, and not
+ * asked about any more.
  *
  * @runs  asked about already
  */
 static int extent_load(struct direct *direct, struct direct_extent *extent,
-		       const struct direct_runs *runs, unsigned flags,
-		       struct error *err)
+		       const struct direct_runs *runs, struct error *err)
 {
 	struct direct_device *device = extent->device;
 	int r = device->ops->load(device, runs, err);
 
 	atomic_fetch_add(&direct->loads, 1);
-	if (r == -ENODEV) {
+	if (r == -ENODEV)
 		extent_lost(direct, extent);
+	if (r < 0)
 		return r;
-	}
-	if (r == 0) {
-		extent->next_waits = true;
-		if (runs != &extent->next)
-			set_runs(direct, &extent->next,
-				 (struct direct_runs){0});
-		if (!extent->suspended)
-			r = device->ops->suspend(device, flags, err);
-		if (r == 0)
-			extent->suspended = true;
-	}
-	if (r < 0 && !extent->suspended)
-		extent_forget(direct, extent);
+	extent->next_waits = true;
+	if (runs != &extent->next)
+		set_runs(direct, &extent->next, (struct direct_runs){0});
+	return 0;
+}
+
+static int extent_suspend(struct direct_extent *extent, unsigned flags,
+			  struct error *err)
+{
+	struct direct_device *device = extent->device;
+	int r = 0;
+
+	if (!extent->suspended)
+		r = device->ops->suspend(device, flags, err);
+	if (r == 0)
+		extent->suspended = true;
+	return r;
+}
+
+/* Load, and suspend. On failure the table in use stays. */
+static int extent_exchange(struct direct *direct, struct direct_extent *extent,
+			   const struct direct_runs *runs, struct error *err)
+{
+	int r = extent_load(direct, extent, runs, err);
+
+	if (r == 0)
+		r = extent_suspend(extent, 0, err);
+	if (r < 0 && !extent->gone && !extent->suspended)
+		direct_extent_forget(direct, extent);
 	return r;
 }
 
 int direct_extent_withdraw(struct direct *direct, struct direct_extent *extent,
-			   bool stay, unsigned flags, struct error *err)
+			   bool stay, struct error *err)
 {
 	const struct direct_runs none = {0};
 	int r;
@@ -113,12 +129,57 @@ int direct_extent_withdraw(struct direct *direct, struct direct_extent *extent,
 	if (extent->gone || (!extent->unknown && !extent->live.n &&
 			     !extent->next.n && extent->suspended == stay))
 		return 0;
-	r = extent_load(direct, extent, &none, flags, err);
+	r = extent_exchange(direct, extent, &none, err);
 	if (r < 0)
 		return extent->gone ? 0 : r;
 	/* Nothing is in flight, and a resume brings a table without runs. */
 	set_runs(direct, &extent->live, (struct direct_runs){0});
-	return stay ? 0 : direct_extent_resume(direct, extent, err);
+	if (!stay)
+		r = direct_extent_resume(direct, extent, err);
+	return r < 0 ? r : 0;
+}
+
+/* Tell whether no run is in use after the next resume. */
+static bool resume_ends_runs(const struct direct_extent *extent)
+{
+	return !extent->next.n &&
+	       (extent->next_waits || (!extent->live.n && !extent->unknown));
+}
+
+int direct_extent_prepare(struct direct *direct, struct direct_extent *extent,
+			  struct error *err)
+{
+	const struct direct_runs none = {0};
+	struct direct_device *device = extent->device;
+	int r = 0;
+
+	if (extent->gone || extent->frozen)
+		return 0;
+	if (!resume_ends_runs(extent))
+		r = extent_load(direct, extent, &none, err);
+	if (r == 0 && device->ops->prepare)
+		r = device->ops->prepare(device, err);
+	if (r == 0)
+		extent->prepared = true;
+	return extent->gone ? 0 : r;
+}
+
+int direct_extent_freeze(struct direct *direct, struct direct_extent *extent,
+			 struct error *err)
+{
+	int r = 0;
+
+	/* The device may be another one, or another hold took its turn. */
+	if (!extent->prepared || !resume_ends_runs(extent))
+		r = direct_extent_prepare(direct, extent, err);
+	if (r < 0 || extent->gone || extent->frozen)
+		return r;
+	r = extent_suspend(extent, DIRECT_FREEZE, err);
+	if (r < 0)
+		return r;
+	set_runs(direct, &extent->live, (struct direct_runs){0});
+	extent->frozen = true;
+	return 0;
 }
 
 static int direct_commit(struct direct *direct, struct error *err)
@@ -159,12 +220,13 @@ int direct_extent_refresh(struct direct *direct, struct direct_extent *extent,
 
 	if (extent->gone)
 		return 0;
-	if (extent->suspended)
-		return extent->frozen
-			       ? 0
-			       : direct_extent_resume(direct, extent, err);
+	if (extent->suspended) {
+		if (!extent->frozen)
+			r = direct_extent_resume(direct, extent, err);
+		return r < 0 ? r : 0;
+	}
 	if (extent->next.n)
-		extent_forget(direct, extent);
+		direct_extent_forget(direct, extent);
 	if (extent->next.n || direct_is_held(direct, extent->object))
 		return 0;
 	/* What others gave up is its own alone when that is durable. */
@@ -179,8 +241,8 @@ int direct_extent_refresh(struct direct *direct, struct direct_extent *extent,
 		set_runs(direct, &extent->next, (struct direct_runs){0});
 		return r;
 	}
-	r = extent_load(direct, extent, &extent->next, 0, err);
-	if (r < 0)
-		return extent->gone ? 0 : r;
-	return direct_extent_resume(direct, extent, err);
+	r = extent_exchange(direct, extent, &extent->next, err);
+	if (r == 0)
+		r = direct_extent_resume(direct, extent, err);
+	return r < 0 && !extent->gone ? r : 0;
 }

@@ -50,7 +50,7 @@ static void a_device_that_is_gone_holds_nothing_up(void **unused)
 	(void)unused;
 	device->gone = true;
 	MUST(&direct_case_run,
-	     direct_hold(direct_case_direct(), direct_case_id(object), 0,
+	     direct_hold(direct_case_direct(), direct_case_id(object),
 			 &direct_case_run.err));
 	assert_int_equal(direct_case_clusters(object), 0);
 	assert_int_equal(
@@ -70,8 +70,8 @@ static void a_frozen_device_is_not_detached(void **unused)
 
 	(void)unused;
 	MUST(&direct_case_run,
-	     direct_hold(direct_case_direct(), direct_case_id(object),
-			 DIRECT_FREEZE, &direct_case_run.err));
+	     direct_kit_freeze(direct_case_direct(), direct_case_id(object),
+			       &direct_case_run.err));
 	assert_int_equal(direct_detach(direct_case_direct(),
 				       direct_case_id(object), false,
 				       &direct_case_run.err),
@@ -91,8 +91,8 @@ static void a_hold_that_somebody_else_ends_is_told(void **unused)
 
 	(void)unused;
 	MUST(&direct_case_run,
-	     direct_hold(direct_case_direct(), direct_case_id(object),
-			 DIRECT_FREEZE, &direct_case_run.err));
+	     direct_kit_freeze(direct_case_direct(), direct_case_id(object),
+			       &direct_case_run.err));
 	(void)pthread_mutex_lock(&device->lock);
 	direct_runs_done(&device->live);
 	device->suspended = false;
@@ -187,7 +187,7 @@ static void *hold_it(void *context)
 	static struct error err;
 
 	assert_int_equal(direct_hold(direct_case_direct(),
-				     direct_case_id(context), 0, &err),
+				     direct_case_id(context), &err),
 			 0);
 	return NULL;
 }
@@ -229,7 +229,7 @@ static void is_refused_until_what_is_in_flight_has_ended(void **unused)
 	(void)unused;
 	unmap_new.logical = 2;
 	MUST(&direct_case_run,
-	     direct_hold(direct_case_direct(), direct_case_id(object), 0,
+	     direct_hold(direct_case_direct(), direct_case_id(object),
 			 &direct_case_run.err));
 	model_write_at(&direct_case_run, object, WRITE, 32, 16, 0);
 	set_in_flight(object, 1);

@@ -413,9 +413,9 @@ static struct freeze *freeze_new(int state_fd)
 	return freeze;
 }
 
-/* Begin what was found with @r. @freeze is taken. */
-static int freeze_run(struct freeze *freeze, int r, int64_t until_ms,
-		      struct freeze **ret, struct error *err)
+/* Start the process of what was found with @r. @freeze is taken. */
+static int freeze_start(struct freeze *freeze, int r, struct freeze **ret,
+			struct error *err)
 {
 	if (r == 0)
 		r = note_write(freeze, err);
@@ -424,13 +424,6 @@ static int freeze_run(struct freeze *freeze, int r, int64_t until_ms,
 					 freeze->mapped ? freeze->note : NULL,
 					 freeze->mount_fd, &freeze->socket,
 					 &freeze->pid, err);
-	if (r == 0) {
-		freeze_extend(freeze, until_ms);
-		r = freeze_answer(freeze->socket, until_ms);
-		freeze->ours = r <= 0; /* it may be under way */
-		if (r != 0)
-			r = explain(r, freeze->device, err);
-	}
 	if (r < 0) {
 		(void)freeze_end(freeze);
 		return r;
@@ -439,15 +432,15 @@ static int freeze_run(struct freeze *freeze, int r, int64_t until_ms,
 	return 0;
 }
 
-int freeze_begin(const char *device, int state_fd, int64_t until_ms,
-		 struct freeze **ret, struct error *err)
+int freeze_prepare(const char *device, int state_fd, struct freeze **ret,
+		   struct error *err)
 {
 	struct freeze *freeze = freeze_new(state_fd);
 
 	if (!freeze)
 		return error_set(err, ENOMEM, "out of memory");
 	(void)snprintf(freeze->device, sizeof(freeze->device), "%s", device);
-	return freeze_run(freeze, find_frozen(freeze, err), until_ms, ret, err);
+	return freeze_start(freeze, find_frozen(freeze, err), ret, err);
 }
 
 static int find_mapper(struct freeze *freeze, const char *uuid,
@@ -471,15 +464,31 @@ static int find_mapper(struct freeze *freeze, const char *uuid,
 	return 0;
 }
 
-int freeze_begin_mapper(const char *uuid, int state_fd, int64_t until_ms,
-			struct freeze **ret, struct error *err)
+int freeze_prepare_mapper(const char *uuid, int state_fd, struct freeze **ret,
+			  struct error *err)
 {
 	struct freeze *freeze = freeze_new(state_fd);
 
 	if (!freeze)
 		return error_set(err, ENOMEM, "out of memory");
-	return freeze_run(freeze, find_mapper(freeze, uuid, err), until_ms, ret,
-			  err);
+	return freeze_start(freeze, find_mapper(freeze, uuid, err), ret, err);
+}
+
+int freeze_ready(struct freeze *freeze, int64_t until_ms, struct error *err)
+{
+	int r = freeze_answer(freeze->socket, until_ms);
+
+	return r == 0 ? 0 : explain(r, freeze->device, err);
+}
+
+int freeze_begin(struct freeze *freeze, int64_t until_ms, struct error *err)
+{
+	int r;
+
+	freeze_extend(freeze, until_ms);
+	r = freeze_answer(freeze->socket, until_ms);
+	freeze->ours = r <= 0; /* it may be under way */
+	return r == 0 ? 0 : explain(r, freeze->device, err);
 }
 
 bool freeze_covers(const struct freeze *freeze, const char *device)

@@ -31,24 +31,40 @@
 struct freeze;
 
 /*
- * Freeze @device ("loop3"): the mapper device over it, or the file system on
- * it, wherever it is mounted.
+ * Make ready to freeze @device ("loop3"): the mapper device over it, or the
+ * file system on it, wherever it is mounted. Its process starts, and writes out
+ * what the file system has.
  *
- * @state_fd  STATE/frozen
- * @until_ms  clock_ms() when it thaws by itself
+ * @state_fd  STATE/frozen; borrowed until freeze_end()
  *
- * -ENOENT: it has neither; -EBUSY: it is frozen already; -EOPNOTSUPP: its kind
- * can't be frozen; -ETIMEDOUT: not before @until_ms.
+ * -ENOENT: it has neither; -EBUSY: it is frozen already.
  */
-int freeze_begin(const char *device, int state_fd, int64_t until_ms,
-		 struct freeze **ret, struct error *err);
+int freeze_prepare(const char *device, int state_fd, struct freeze **ret,
+		   struct error *err);
 
 /*
  * Do the same with the mapper device of that UUID, whatever it lies on: a
  * volume's, over extents of other nodes, too. -ENOENT: there is none here.
  */
-int freeze_begin_mapper(const char *uuid, int state_fd, int64_t until_ms,
-			struct freeze **ret, struct error *err);
+int freeze_prepare_mapper(const char *uuid, int state_fd, struct freeze **ret,
+			  struct error *err);
+
+/*
+ * Wait until it is ready: then freeze_begin() and freeze_end() start no process
+ * before the file system goes on. -EBUSY, as above; -ETIMEDOUT: not before
+ * @until_ms (clock_ms()).
+ */
+int freeze_ready(struct freeze *freeze, int64_t until_ms, struct error *err);
+
+/*
+ * Freeze it, after freeze_ready().
+ *
+ * @until_ms  when it thaws by itself
+ *
+ * -EBUSY: it is frozen already; -EOPNOTSUPP: its kind can't be frozen;
+ * -ETIMEDOUT: not before @until_ms.
+ */
+int freeze_begin(struct freeze *freeze, int64_t until_ms, struct error *err);
 
 /* Let the file system thaw by itself at @until_ms instead. */
 void freeze_extend(struct freeze *freeze, int64_t until_ms);
@@ -57,8 +73,9 @@ void freeze_extend(struct freeze *freeze, int64_t until_ms);
 bool freeze_covers(const struct freeze *freeze, const char *device);
 
 /*
- * End a freeze and free it. It is undone when this returns, or soon after when
- * its process hangs. False: somebody else undid it before.
+ * End a freeze, or what was only prepared, and free it. It is undone when this
+ * returns, or soon after when its process hangs. False: somebody else undid it
+ * before.
  */
 bool freeze_end(struct freeze *freeze);
 

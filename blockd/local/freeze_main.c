@@ -17,16 +17,15 @@
 
 #define EXIT_USAGE 2
 
-#define FIRST_MS 10500 /* until a time was sent */
-
 static const char help[] =
 	"usage: " FREEZE_PROGRAM " freeze|thaw|suspend UUID\n"
 	"Freeze the file system of descriptor 3, or thaw it. With suspend, suspend\n"
-	"the device mapper device, and the file system with it. That ends when\n"
-	"the socket at standard output closes, or when the time last sent there,\n"
-	"in milliseconds, is up. blockd runs this program, because the file\n"
-	"system must be thawed when blockd is killed. To thaw a file system by\n"
-	"hand use fsfreeze(8), for a device dmsetup(8).\n";
+	"the device mapper device, and the file system with it. First write out\n"
+	"what that has, and answer. The freeze begins with the first time, in\n"
+	"milliseconds, at the socket at standard output. It ends when the socket\n"
+	"closes, or when the time last sent is up. blockd runs this program,\n"
+	"because the file system must be thawed when blockd is killed. To thaw a\n"
+	"file system by hand use fsfreeze(8), for a device dmsetup(8).\n";
 
 /* 0 or a positive errno. */
 static void say(int error)
@@ -43,14 +42,15 @@ static int freeze_fs(unsigned long request)
 	return ioctl(FREEZE_FD, request, 0) < 0 ? errno : 0;
 }
 
-/* More time. False: the other side has closed. */
+/* A time, when it comes. False: the other side has closed. */
 static bool take_message(int64_t *until_ms)
 {
 	char text[24];
-	ssize_t n = recv(STDOUT_FILENO, text, sizeof(text) - 1, 0);
+	ssize_t n;
 
-	if (n < 0 && errno == EINTR)
-		return true;
+	do
+		n = recv(STDOUT_FILENO, text, sizeof(text) - 1, 0);
+	while (n < 0 && errno == EINTR);
 	if (n <= 0)
 		return false;
 	text[n] = '\0';
@@ -58,10 +58,9 @@ static bool take_message(int64_t *until_ms)
 	return true;
 }
 
-static void wait_end(void)
+static void wait_end(int64_t until_ms)
 {
 	struct pollfd wait = {.fd = STDOUT_FILENO, .events = POLLIN};
-	int64_t until_ms = clock_ms() + FIRST_MS;
 
 	for (;;) {
 		int64_t left = until_ms - clock_ms();
@@ -71,18 +70,6 @@ static void wait_end(void)
 		if (poll(&wait, 1, (int)left) > 0 && !take_message(&until_ms))
 			return;
 	}
-}
-
-/* The less there is to do while frozen; EBADF: nothing is mounted. */
-static void sync_before(void)
-{
-	(void)syncfs(FREEZE_FD);
-}
-
-static int fs_freeze(void)
-{
-	sync_before();
-	return freeze_fs(FIFREEZE);
 }
 
 /* 0 or a positive errno. */
@@ -96,17 +83,20 @@ static int device_change(const char *uuid, enum mapper_change change)
 	return -mapper_call_change(&request, NULL);
 }
 
-static int device_suspend(const char *uuid)
+/* EBUSY: it is suspended already, and a sync would wait for its resume. */
+static int device_check(const char *uuid)
 {
 	struct mapper_device device;
 	int r = -mapper_call_get(uuid, &device, NULL);
 
-	if (r == 0 && device.suspended)
-		return EBUSY; /* a sync would wait for its resume */
-	if (r)
-		return r;
-	sync_before();
-	return device_change(uuid, MAPPER_CHANGE_SUSPEND);
+	return r == 0 && device.suspended ? EBUSY : r;
+}
+
+static int device_suspend(const char *uuid)
+{
+	int r = device_check(uuid);
+
+	return r ? r : device_change(uuid, MAPPER_CHANGE_SUSPEND);
 }
 
 static int device_resume(const char *uuid)
@@ -119,19 +109,37 @@ static int device_resume(const char *uuid)
 	return r ? r : device_change(uuid, MAPPER_CHANGE_RESUME);
 }
 
+/*
+ * Write out what the file system has. The less there is to do while frozen.
+ */
+static int make_ready(const char *uuid)
+{
+	int r = uuid ? device_check(uuid) : 0;
+
+	if (r == 0)
+		(void)syncfs(FREEZE_FD); /* EBADF: nothing is mounted */
+	say(r);
+	return r;
+}
+
 /* @uuid: a device mapper device; NULL: only the file system */
 static int hold_still(const char *uuid)
 {
+	int64_t until_ms;
 	int r;
 
 	/* Only SIGKILL may leave it frozen. */
 	for (int i = 1; i < NSIG; i++)
 		(void)signal(i, SIG_IGN);
-	r = uuid ? device_suspend(uuid) : fs_freeze();
+	if (make_ready(uuid) != 0)
+		return EXIT_FAILURE;
+	if (!take_message(&until_ms))
+		return EXIT_SUCCESS;
+	r = uuid ? device_suspend(uuid) : freeze_fs(FIFREEZE);
 	say(r);
 	if (r != 0)
 		return EXIT_FAILURE;
-	wait_end();
+	wait_end(until_ms);
 	r = uuid ? device_resume(uuid) : freeze_fs(FITHAW);
 	say(r);
 	return r == 0 ? EXIT_SUCCESS : EXIT_FAILURE;

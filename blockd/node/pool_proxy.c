@@ -175,6 +175,11 @@ static int proxy_revert(struct pool *pool, const struct extent_record *record,
 	return CALL(pool, err, inner->ops->revert(inner, record, from, err));
 }
 
+static int proxy_prepare(struct pool *pool, const char *name, struct error *err)
+{
+	return CALL(pool, err, inner->ops->prepare(inner, name, err));
+}
+
 static int proxy_hold(struct pool *pool, const char *name, struct error *err)
 {
 	return CALL(pool, err, inner->ops->hold(inner, name, err));
@@ -304,6 +309,7 @@ static void set_ops(struct pool_ops *ops, const struct pool_ops *inner)
 		.copy = inner->copy ? proxy_copy : NULL,
 		.revert = inner->revert ? proxy_revert : NULL,
 		.ranges = inner->ranges ? proxy_ranges : NULL,
+		.prepare = inner->prepare ? proxy_prepare : NULL,
 		.hold = inner->hold ? proxy_hold : NULL,
 		.release = inner->release ? proxy_release : NULL,
 		.direct_attach = inner->direct_attach ? proxy_direct_attach

@@ -168,15 +168,20 @@ struct pool_ops {
 		    pool_copied copied, void *context, struct error *err);
 	/*
 	 * An extent may have a device with requests that do not pass those of
-	 * open(). They wait from now on, and those in flight have ended: until
-	 * release(). A file system that makes them is frozen. Meanwhile the
-	 * caller does not stop requests to the devices of open(): some may be
-	 * waited for. Holds of one extent add up.
+	 * open(). Make ready to hold that, until release(): what takes long.
+	 * These of one extent add up.
 	 *
-	 * 1: it is held; 0: it has no such device; errors: it is not held.
+	 * 1: release() ends it; 0: it has no such device.
+	 */
+	int (*prepare)(struct pool *pool, const char *name, struct error *err);
+	/*
+	 * After prepare(). The requests wait from now on, and those in flight
+	 * have ended: until release(). A file system that makes them is frozen.
+	 * Meanwhile the caller does not stop requests to the devices of open():
+	 * some may be waited for. On failure release() ends it, too.
 	 */
 	int (*hold)(struct pool *pool, const char *name, struct error *err);
-	/* -ESTALE: they did not wait all the time. */
+	/* -ESTALE: after hold() they did not wait all the time. */
 	int (*release)(struct pool *pool, const char *name);
 	/*
 	 * Requests to a mapper device of this node are to pass by blockd where

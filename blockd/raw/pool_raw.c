@@ -285,6 +285,7 @@ static const struct pool_ops raw_pool_ops = {
 	.check = pool_raw_check_open,
 	.copy_method = raw_copy_method,
 	.copy = pool_raw_copy,
+	.prepare = pool_raw_prepare,
 	.hold = pool_raw_hold,
 	.release = pool_raw_release,
 	.direct_attach = pool_raw_direct_attach,

@@ -212,7 +212,7 @@ int pool_raw_direct_count(struct pool *pool, const char *name,
 
 int pool_raw_direct_hold(struct pool_raw *raw, uint32_t id, struct error *err)
 {
-	return raw->direct ? direct_hold(raw->direct, id, 0, err) : 0;
+	return raw->direct ? direct_hold(raw->direct, id, err) : 0;
 }
 
 void pool_raw_direct_release(struct pool_raw *raw, uint32_t id)
@@ -221,7 +221,7 @@ void pool_raw_direct_release(struct pool_raw *raw, uint32_t id)
 		(void)direct_release(raw->direct, id); /* ours */
 }
 
-int pool_raw_hold(struct pool *pool, const char *name, struct error *err)
+int pool_raw_prepare(struct pool *pool, const char *name, struct error *err)
 {
 	struct pool_raw *raw = pool_raw_of(pool);
 	uint32_t id;
@@ -229,8 +229,18 @@ int pool_raw_hold(struct pool *pool, const char *name, struct error *err)
 
 	if (r < 0 || !raw->direct || !direct_has(raw->direct, id))
 		return r;
-	r = direct_hold(raw->direct, id, DIRECT_FREEZE, err);
+	r = direct_prepare(raw->direct, id, err);
 	return r < 0 ? r : 1;
+}
+
+int pool_raw_hold(struct pool *pool, const char *name, struct error *err)
+{
+	struct pool_raw *raw = pool_raw_of(pool);
+	uint32_t id = 0;
+	int r = pool_raw_need(raw, name, &id, NULL, err);
+
+	/* Without direct: the pool was opened anew since. */
+	return r == 0 && raw->direct ? direct_freeze(raw->direct, id, err) : r;
 }
 
 int pool_raw_release(struct pool *pool, const char *name)

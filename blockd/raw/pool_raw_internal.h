@@ -134,6 +134,7 @@ int pool_raw_check_open(struct pool *pool, bool repair,
 			void *context, struct error *err);
 int pool_raw_copy(struct pool *pool, const struct pool_copy *copies, size_t n,
 		  pool_copied copied, void *context, struct error *err);
+int pool_raw_prepare(struct pool *pool, const char *name, struct error *err);
 int pool_raw_hold(struct pool *pool, const char *name, struct error *err);
 int pool_raw_release(struct pool *pool, const char *name);
 int pool_raw_revert(struct pool *pool, const struct extent_record *record,

@@ -23,7 +23,7 @@ atomic_bool kit_copy_waits;
 int kit_copy_takes_ms;
 size_t kit_copy_fails_at;
 bool kit_has_device;
-atomic_int kit_holds, kit_held;
+atomic_int kit_holds, kit_held, kit_suspended;
 int kit_hold_result, kit_release_result;
 static struct pool_ops ops;
 static const struct pool_ops *dir_ops;
@@ -121,22 +121,33 @@ static int fake_ranges(struct pool *pool, const char *name, const char *base,
 
 static struct kit *kit_now;
 
+/* Prepare all extents, before the first of them is held. */
+static int fake_prepare(struct pool *pool, const char *name, struct error *err)
+{
+	(void)pool;
+	(void)name;
+	(void)err;
+	assert_int_equal(kit_suspended, 0);
+	if (!kit_has_device)
+		return 0;
+	atomic_fetch_add(&kit_holds, 1);
+	atomic_fetch_add(&kit_held, 1);
+	return 1;
+}
+
 static int fake_hold(struct pool *pool, const char *name, struct error *err)
 {
 	struct extent *extent;
 
 	(void)pool;
-	if (!kit_has_device)
-		return 0;
 	if (kit_hold_result < 0)
 		return error_set(err, -kit_hold_result, "as it was told");
 	/* What the device waits for may be a write that passes the gate. */
 	extent = kit_find(kit_now, name);
 	assert_false(gate_is_closed(&extent->gate));
 	extent_unref(extent);
-	atomic_fetch_add(&kit_holds, 1);
-	atomic_fetch_add(&kit_held, 1);
-	return 1;
+	atomic_fetch_add(&kit_suspended, 1);
+	return 0;
 }
 
 static int fake_release(struct pool *pool, const char *name)
@@ -144,6 +155,8 @@ static int fake_release(struct pool *pool, const char *name)
 	(void)pool;
 	(void)name;
 	assert_true(atomic_fetch_sub(&kit_holds, 1) > 0);
+	if (kit_suspended > 0)
+		atomic_fetch_sub(&kit_suspended, 1);
 	return kit_release_result;
 }
 
@@ -161,6 +174,7 @@ static void take_over(struct kit *k)
 	ops.copy = fake_copy;
 	ops.revert = fake_revert;
 	ops.ranges = fake_ranges;
+	ops.prepare = fake_prepare;
 	ops.hold = fake_hold;
 	ops.release = fake_release;
 	pool_of(k)->ops = &ops;

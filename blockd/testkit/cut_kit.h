@@ -27,9 +27,10 @@ extern enum pool_copy_method kit_method;
 extern atomic_bool kit_copy_waits; /* until it is false, or it is stopped */
 extern int kit_copy_takes_ms;
 extern size_t kit_copy_fails_at; /* 0: never; 1: at the first */
-/* Extents have devices that are to be held; how many holds there are: */
+/* Extents have devices that are to be held; how many are prepared for that: */
 extern bool kit_has_device;
 extern atomic_int kit_holds, kit_held; /* now; in all */
+extern atomic_int kit_suspended;       /* of those, now */
 /* Of the next calls. */
 extern int kit_hold_result, kit_release_result;
 

@@ -36,6 +36,14 @@ static int may_call(struct direct_kit_device *device, struct error *err)
 	return kit->dead ? error_set(err, EIO, "blockd is dead") : 0;
 }
 
+/* Of those that start processes, or load tables. */
+static int may_take_long(struct direct_kit_device *device, struct error *err)
+{
+	if (device->frozen)
+		atomic_fetch_add(&device->kit->frozen_calls, 1);
+	return may_call(device, err);
+}
+
 static struct direct_runs runs_copy(const struct direct_runs *runs)
 {
 	struct direct_runs copy = {0};
@@ -49,7 +57,7 @@ static int kit_load(struct direct_device *handle,
 		    const struct direct_runs *runs, struct error *err)
 {
 	struct direct_kit_device *device = device_of(handle);
-	int r = may_call(device, err);
+	int r = may_take_long(device, err);
 
 	if (r == 0 && device->gone)
 		r = error_set(err, ENODEV, "it is gone");
@@ -63,16 +71,27 @@ static int kit_load(struct direct_device *handle,
 	return 0;
 }
 
+static int kit_prepare(struct direct_device *handle, struct error *err)
+{
+	struct direct_kit_device *device = device_of(handle);
+	int r = may_take_long(device, err);
+
+	if (r == 0)
+		device->prepared = true;
+	return r;
+}
+
 static int kit_clear(struct direct_device *handle, struct error *err)
 {
 	struct direct_kit_device *device = device_of(handle);
-	int r = may_call(device, err);
+	int r = may_take_long(device, err);
 
 	if (r < 0)
 		return r;
 	(void)pthread_mutex_lock(&device->lock);
 	direct_runs_done(&device->next);
 	device->waits = false;
+	device->prepared = false;
 	(void)pthread_mutex_unlock(&device->lock);
 	return 0;
 }
@@ -83,11 +102,12 @@ static int kit_suspend(struct direct_device *handle, unsigned flags,
 	struct direct_kit_device *device = device_of(handle);
 	int r = may_call(device, err);
 
-	(void)flags; /* there is no file system */
 	if (r < 0)
 		return r;
 	(void)pthread_mutex_lock(&device->lock);
 	device->suspended = true;
+	device->frozen = flags & DIRECT_FREEZE;
+	assert_true(device->prepared || !device->frozen);
 	while (device->in_flight)
 		(void)pthread_cond_wait(&device->changed, &device->lock);
 	(void)pthread_mutex_unlock(&device->lock);
@@ -102,6 +122,10 @@ static int kit_resume(struct direct_device *handle, struct error *err)
 	if (r < 0)
 		return r;
 	(void)pthread_mutex_lock(&device->lock);
+	r = device->suspended ? 0 : 1;
+	if (device->frozen)
+		device->prepared = false;
+	device->frozen = false;
 	if (device->waits) {
 		direct_runs_done(&device->live);
 		device->live = device->next;
@@ -111,14 +135,14 @@ static int kit_resume(struct direct_device *handle, struct error *err)
 	device->suspended = false;
 	(void)pthread_cond_broadcast(&device->changed);
 	(void)pthread_mutex_unlock(&device->lock);
-	return 0;
+	return r;
 }
 
 static int kit_look(struct direct_device *handle, struct direct_found *ret,
 		    struct error *err)
 {
 	struct direct_kit_device *device = device_of(handle);
-	int r = may_call(device, err);
+	int r = may_take_long(device, err);
 
 	if (r < 0)
 		return r;
@@ -143,6 +167,7 @@ static void kit_close(struct direct_device *handle)
 static const struct direct_device_ops kit_ops = {
 	.load = kit_load,
 	.clear = kit_clear,
+	.prepare = kit_prepare,
 	.suspend = kit_suspend,
 	.resume = kit_resume,
 	.look = kit_look,
@@ -275,6 +300,18 @@ void direct_kit_done(struct direct_kit *kit)
 	while ((device = LIST_FIRST(&kit->devices)))
 		direct_kit_remove(device);
 	direct_system_set(NULL);
+}
+
+int direct_kit_freeze(struct direct *direct, uint32_t object, struct error *err)
+{
+	int r = direct_prepare(direct, object, err);
+
+	if (r < 0)
+		return r;
+	r = direct_freeze(direct, object, err);
+	if (r < 0)
+		(void)direct_release(direct, object);
+	return r;
 }
 
 struct direct_kit_device *direct_kit_find(struct direct_kit *kit,

@@ -20,7 +20,8 @@ struct direct_kit_device {
 	uint64_t clusters;
 	pthread_mutex_t lock; /* guards the rest */
 	pthread_cond_t changed;
-	bool suspended;
+	bool suspended, frozen;
+	bool prepared;
 	unsigned in_flight;
 	bool waits; /* @next does, for a resume */
 	struct direct_runs live, next;
@@ -40,6 +41,8 @@ struct direct_kit {
 	_Atomic unsigned dies_in;
 	_Atomic bool dead;
 	_Atomic unsigned calls; /* that were made */
+	/* Calls that may take long, made while a device is frozen. */
+	_Atomic unsigned frozen_calls;
 	/* Requests that went straight to the medium. */
 	_Atomic uint64_t direct_reads, direct_writes;
 	/* Discards and write-zeroes that went to the slow device. */
@@ -62,6 +65,9 @@ void direct_kit_detach(struct direct_kit_device *device, struct run *run,
 		       struct object *object);
 /* The device alone; no request is in flight. */
 void direct_kit_remove(struct direct_kit_device *device);
+/* direct_prepare() and direct_freeze(); on failure it is not held. */
+int direct_kit_freeze(struct direct *direct, uint32_t object,
+		      struct error *err);
 /* NULL: it has none. */
 struct direct_kit_device *direct_kit_find(struct direct_kit *kit,
 					  const struct object *object);

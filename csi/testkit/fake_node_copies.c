@@ -57,9 +57,12 @@ int fake_hold_writes(struct rpc_call *call, const ProtobufCMessage *in_,
 {
 	const Tributary__V1__HoldWritesRequest *in = (const void *)in_;
 	struct fake_node *node = fake_node_of(call);
-	int fails = atomic_exchange(&node->hold_fails, 0), r;
+	int fails, r;
 
 	(void)out;
+	if (in->prepare)
+		return 0;
+	fails = atomic_exchange(&node->hold_fails, 0);
 	r = told_to_fail(fails, false, err);
 	if (r < 0)
 		return r;

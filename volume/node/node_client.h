@@ -143,13 +143,15 @@ int node_client_set_limits(struct node_client *client, const char *name,
  * lapsed. -EBUSY: a device that can't be held uses an extent, the text says
  * which.
  *
- * @device  UUID of a mapper device of that node, which is suspended first, and
- *          the file system on it frozen. NULL: none
+ * @device   UUID of a mapper device of that node, which is suspended first, and
+ *           the file system on it frozen. NULL: none
+ * @prepare  only make ready, so that the same call without it is quick. Writes
+ *           go on
  */
 int node_client_hold_writes(struct node_client *client, const char *id,
 			    const char *const *extents, size_t n,
 			    const char *device, unsigned timeout_ms,
-			    struct error *err);
+			    bool prepare, struct error *err);
 /* @ret_held  the hold lasted until now, without a break */
 int node_client_release_writes(struct node_client *client, const char *id,
 			       bool *ret_held, struct error *err);

@@ -11,7 +11,7 @@
 int node_client_hold_writes(struct node_client *client, const char *id,
 			    const char *const *extents, size_t n,
 			    const char *device, unsigned timeout_ms,
-			    struct error *err)
+			    bool prepare, struct error *err)
 {
 	Tributary__V1__HoldWritesRequest request =
 		TRIBUTARY__V1__HOLD_WRITES_REQUEST__INIT;
@@ -21,6 +21,7 @@ int node_client_hold_writes(struct node_client *client, const char *id,
 	request.n_extents = n;
 	request.timeout_ms = timeout_ms;
 	request.device = text_or_empty(device);
+	request.prepare = prepare;
 	return node_client_call(client, NODE_SERVICE "HoldWrites", &request,
 				&tributary__v1__empty__descriptor, NULL, err);
 }

@@ -111,10 +111,9 @@ int cut_add_freeze(struct cut *cut, const char *node, const char *device,
 	return 0;
 }
 
-int cut_each(struct cut *cut, void (*each)(void *cut, size_t part),
-	     struct error *err)
+/* The first problem of a part. */
+static int first_problem(const struct cut *cut, struct error *err)
 {
-	parallel_run(cut->n_parts, AT_ONCE, each, cut);
 	for (size_t i = 0; i < cut->n_parts; i++) {
 		if (cut->parts[i]->r < 0) {
 			if (err)
@@ -125,18 +124,67 @@ int cut_each(struct cut *cut, void (*each)(void *cut, size_t part),
 	return 0;
 }
 
+int cut_each(struct cut *cut, void (*each)(void *cut, size_t part),
+	     struct error *err)
+{
+	parallel_run(cut->n_parts, AT_ONCE, each, cut);
+	return first_problem(cut, err);
+}
+
 /* ---- hold, cut, release ---- */
 
-static void hold_part(void *cut_, size_t index)
+static int part_hold(const struct cut *cut, struct cut_part *part, bool prepare)
 {
-	const struct cut *cut = cut_;
-	struct cut_part *part = cut->parts[index];
 	const char *names[NODE_CUT_MAX];
 
 	for (size_t i = 0; i < part->n; i++)
 		names[i] = part->requests[i].extent;
-	part->r = node_client_hold_writes(part->client, cut->id, names, part->n,
-					  NULL, NODE_HOLD_MS_MAX, &part->err);
+	return node_client_hold_writes(part->client, cut->id, names, part->n,
+				       NULL, NODE_HOLD_MS_MAX, prepare,
+				       &part->err);
+}
+
+static void freeze_hold(struct cut_freeze *one, unsigned ms, bool prepare)
+{
+	if (one->r == 0)
+		one->r = node_client_hold_writes(one->client, one->id, NULL, 0,
+						 one->device, ms, prepare,
+						 &one->err);
+}
+
+/* Devices to be frozen come behind the parts. */
+static struct cut_freeze *freeze_at(const struct cut *cut, size_t index)
+{
+	return index < cut->n_parts ? NULL
+				    : &cut->freezes[index - cut->n_parts];
+}
+
+static void prepare_one(void *cut_, size_t index)
+{
+	const struct cut *cut = cut_;
+	struct cut_freeze *freeze = freeze_at(cut, index);
+
+	if (freeze)
+		freeze_hold(freeze, FREEZE_MS, true);
+	else
+		cut->parts[index]->r = part_hold(cut, cut->parts[index], true);
+}
+
+static void freeze_one(void *cut_, size_t index)
+{
+	freeze_hold(&((struct cut *)cut_)->freezes[index], FREEZE_MS, false);
+}
+
+/* From now on a frozen device has the time of the other holds. */
+static void hold_one(void *cut_, size_t index)
+{
+	const struct cut *cut = cut_;
+	struct cut_freeze *freeze = freeze_at(cut, index);
+
+	if (freeze)
+		freeze_hold(freeze, NODE_HOLD_MS_MAX, false);
+	else
+		cut->parts[index]->r = part_hold(cut, cut->parts[index], false);
 }
 
 static int check_made(const struct cut_part *part, struct error *err)
@@ -154,6 +202,12 @@ static int check_made(const struct cut_part *part, struct error *err)
 	return 0;
 }
 
+/* One node alone holds its extents itself. */
+static bool cut_is_held(const struct cut *cut)
+{
+	return cut->n_parts + cut->n_freezes > 1;
+}
+
 static void cut_part(void *cut_, size_t index)
 {
 	const struct cut *cut = cut_;
@@ -161,16 +215,14 @@ static void cut_part(void *cut_, size_t index)
 
 	part->asked = true;
 	part->r = node_client_create_snapshots(
-		part->client, cut->id, cut->n_parts > 1 ? cut->id : NULL,
+		part->client, cut->id, cut_is_held(cut) ? cut->id : NULL,
 		part->requests, part->n, &part->made, &part->err);
 	if (part->r == 0)
 		part->r = check_made(part, &part->err);
 }
 
-static void release_part(void *cut_, size_t index)
+static void part_release(const struct cut *cut, struct cut_part *part)
 {
-	const struct cut *cut = cut_;
-	struct cut_part *part = cut->parts[index];
 	bool held = false;
 
 	part->r = node_client_release_writes(part->client, cut->id, &held,
@@ -182,47 +234,9 @@ static void release_part(void *cut_, size_t index)
 				    part->node);
 }
 
-/*
- * Run the cut. A node refuses a late request, after it let go. So only a node
- * that does not answer to the release may yet cut.
- */
-static int run_held(struct cut *cut, struct error *err)
-{
-	struct error why = {0};
-	int e, r;
-
-	if (cut->n_parts == 1)
-		return cut_each(cut, cut_part, err);
-	r = cut_each(cut, hold_part, err);
-	if (r == 0)
-		r = cut_each(cut, cut_part, err);
-	e = cut_each(cut, release_part, &why);
-	if (r < 0 || e == 0)
-		return r;
-	if (err)
-		*err = why;
-	return e;
-}
-
-static void freeze_one(void *cut_, size_t index)
-{
-	struct cut_freeze *one = &((struct cut *)cut_)->freezes[index];
-
-	if (one->client)
-		one->r = node_client_hold_writes(one->client, one->id, NULL, 0,
-						 one->device, FREEZE_MS,
-						 &one->err);
-	/* From now on it has the time of the other holds. */
-	if (one->r == 0)
-		one->r = node_client_hold_writes(one->client, one->id, NULL, 0,
-						 one->device, NODE_HOLD_MS_MAX,
-						 &one->err);
-}
-
 /* Also one whose call failed: the node may be at it yet. */
-static void thaw_one(void *cut_, size_t index)
+static void freeze_release(struct cut_freeze *one)
 {
-	struct cut_freeze *one = &((struct cut *)cut_)->freezes[index];
 	struct error err = {0};
 	bool held = false;
 	int r = 0;
@@ -237,12 +251,47 @@ static void thaw_one(void *cut_, size_t index)
 				 : "it was let go before the cut was done");
 }
 
+static void release_one(void *cut_, size_t index)
+{
+	const struct cut *cut = cut_;
+	struct cut_freeze *freeze = freeze_at(cut, index);
+
+	if (freeze)
+		freeze_release(freeze);
+	else
+		part_release(cut, cut->parts[index]);
+}
+
+/* Do it for all parts and devices at the same time. */
+static int each_of_all(struct cut *cut, void (*each)(void *cut, size_t index),
+		       struct error *err)
+{
+	parallel_run(cut->n_parts + cut->n_freezes, AT_ONCE, each, cut);
+	return first_problem(cut, err);
+}
+
+/*
+ * A node refuses a late request, after it let go. So only a node that does not
+ * answer to the release may yet cut.
+ */
 int cut_run(struct cut *cut, struct error *err)
 {
-	int r;
+	struct error why = {0};
+	int e, r;
 
-	parallel_run(cut->n_freezes, AT_ONCE, freeze_one, cut);
-	r = run_held(cut, err);
-	parallel_run(cut->n_freezes, AT_ONCE, thaw_one, cut);
-	return r;
+	if (!cut_is_held(cut))
+		return cut_each(cut, cut_part, err);
+	r = each_of_all(cut, prepare_one, err);
+	if (r == 0) {
+		parallel_run(cut->n_freezes, AT_ONCE, freeze_one, cut);
+		r = each_of_all(cut, hold_one, err);
+	}
+	if (r == 0)
+		r = cut_each(cut, cut_part, err);
+	e = each_of_all(cut, release_one, &why);
+	if (r < 0 || e == 0)
+		return r;
+	if (err)
+		*err = why;
+	return e;
 }

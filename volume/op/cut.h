@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Snapshots of extents at one instant, the cut. One node makes its own in one
- * call. Several nodes first all hold their writes, then each makes its
- * snapshots, then all release. If every hold lasted without a break, all
- * snapshots were made within all holds: nothing was written in between.
+ * call. Several nodes first all prepare for that, then all hold their writes,
+ * then each makes its snapshots, then all release. If every hold lasted without
+ * a break, all snapshots were made within all holds: nothing was written in
+ * between.
  *
  * Around all of it, the node that uses a volume freezes the volume's device. So
  * the file system in the snapshots has no journal to be replayed. A device that
