@@ -356,25 +356,19 @@ static int attach_writer(struct split_job *w, struct error *err)
 }
 
 /*
- * Record the device that a cut freezes. That of an extent of this node alone is
- * held by its blockd.
+ * Note the device that a cut freezes, for the record as it is written in the
+ * end. That of an extent of this node alone is held by its blockd, if that
+ * knows it: over a data file, or with direct runs.
  */
-static int device_record(struct split_job *w, struct error *err)
+static void device_note(struct split_job *w)
 {
-	const bool frozen = volume_spec_is_device(&w->op->record->spec) &&
-			    !w->how->read_only && (w->joined || !w->here);
-	const char *uuid = frozen ? w->device.mapper_uuid : "";
-	struct volume_attachment *a;
-	int r = 0;
+	const bool held = w->here && !w->joined && (w->local || w->direct);
+	const bool frozen = !w->how->read_only && !held;
 
 	operation_lock(w->op);
-	a = volume_record_attachment(w->op->record, w->op->ctx->node);
-	if (a && strcmp(a->device, uuid) != 0) {
-		(void)snprintf(a->device, sizeof(a->device), "%s", uuid);
-		r = operation_save(w->op, err);
-	}
+	(void)snprintf(w->split->device, sizeof(w->split->device), "%s",
+		       frozen ? w->device.mapper_uuid : "");
 	operation_unlock(w->op);
-	return r;
 }
 
 static int split_attach_run(struct split_job *w, struct error *err)
@@ -403,7 +397,9 @@ static int split_attach_run(struct split_job *w, struct error *err)
 	else
 		r = w->how->read_only ? attach_reader(w, err)
 				      : attach_writer(w, err);
-	return r < 0 ? r : device_record(w, err);
+	if (r == 0)
+		device_note(w);
+	return r;
 }
 
 /* The splits behind the first one of a device, which go with it. */

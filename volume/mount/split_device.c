@@ -261,12 +261,12 @@ static int device_parts(struct split_job *w, struct initiator_request *request,
  * From now on the extent's blockd alone loads tables of the device, or of that
  * of the part. Where it does not do so, all requests go through it.
  */
-static int device_direct(const struct split_job *w, bool read_only,
-			 struct error *err)
+static int device_direct(struct split_job *w, bool read_only, struct error *err)
 {
 	struct initiator_device device;
 	int r;
 
+	w->direct = false;
 	if (!w->here || w->local || read_only || own_device(w, &device) < 0 ||
 	    !device.mapper_uuid[0])
 		return 0;
@@ -274,6 +274,7 @@ static int device_direct(const struct split_job *w, bool read_only,
 				      w->how->epoch,
 				      volume_record_grant(w->op->record),
 				      device.mapper_uuid, NULL, err);
+	w->direct = r == 0;
 	return r == -EOPNOTSUPP ? 0 : r;
 }
 

@@ -20,6 +20,7 @@ struct split_job {
 	bool here;    /* the extent is on this machine */
 	bool written; /* by somebody, before this call */
 	bool local;   /* its file is used, by a loop device */
+	bool direct;  /* its blockd has the device: for direct runs */
 	char dir[PATH_MAX];
 	struct initiator_device device;
 	char branch[PATH_MAX];

@@ -173,13 +173,14 @@ void operation_end(struct operation *op)
 
 void operation_unattach(struct operation *op, struct volume_attachment *a)
 {
+	for (size_t i = 0; !a->read_only && i < op->record->n_splits; i++)
+		op->record->splits[i].device[0] = '\0';
 	if (!a->published) {
 		volume_record_unattach(op->record, a->node);
 		return;
 	}
 	a->state = ATTACHMENT_PUBLISHED;
 	a->mount_point[0] = '\0';
-	a->device[0] = '\0';
 }
 
 static const char *how_it_is(enum volume_phase phase)

@@ -105,6 +105,8 @@ struct split_move {
 	bool left;       /* to be deleted: the split is not there any more */
 };
 
+#define VOLUME_DEVICE_SIZE 64 /* bytes with NUL */
+
 struct volume_split {
 	unsigned index;
 	char node[RECORD_NAME_SIZE];
@@ -125,6 +127,12 @@ struct volume_split {
 	 * It is checked whole before its next use. Only when READY.
 	 */
 	bool suspect;
+	/*
+	 * UUID of the mapper device over it where the volume is written to; the
+	 * first split has that of a device of several. It is frozen for a cut.
+	 * "": none, or the split's own blockd freezes what is over it.
+	 */
+	char device[VOLUME_DEVICE_SIZE];
 	/*
 	 * Its node was removed as lost for good: nothing looks for its extent
 	 * any more, also where that turns up. The volume can be deleted. A
@@ -162,15 +170,8 @@ struct volume_given_up {
 	char extent_id[UUID_TEXT_SIZE];
 };
 
-#define VOLUME_DEVICE_SIZE 64 /* bytes with NUL */
-
 struct volume_attachment {
 	char node[RECORD_NAME_SIZE];
-	/*
-	 * UUID of the mapper device there, if extents of other nodes or several
-	 * make it, and it is written to. It is frozen for a cut. "": none.
-	 */
-	char device[VOLUME_DEVICE_SIZE];
 	uint64_t epoch; /* 0: never attached, only published */
 	/* "" while PUBLISHED, and where only a device is attached */
 	char mount_point[PATH_MAX];

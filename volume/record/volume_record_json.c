@@ -73,6 +73,7 @@ static struct json_object *encode_splits(const struct volume_record *record)
 		if (s->fs_behind)
 			json_add(object, "fsBehind",
 				 json_object_new_boolean(true));
+		json_add_text(object, "device", s->device);
 		if (s->suspect)
 			json_add(object, "fsSuspect",
 				 json_object_new_boolean(true));
@@ -118,7 +119,6 @@ static struct json_object *encode_attachments(
 		json_add_text(object, "node", a->node);
 		json_add_number(object, "epoch", a->epoch);
 		json_add_text(object, "mountPoint", a->mount_point);
-		json_add_text(object, "device", a->device);
 		json_add_text(object, "state", attachment_names[a->state]);
 		json_add(object, "readOnly",
 			 json_object_new_boolean(a->read_only));
@@ -214,6 +214,8 @@ static void volume_scan_split(struct json_scan *scan,
 	record_scan_uuid(scan, object, "fsUUID", split->fs_uuid, true);
 	split->fs_behind = json_scan_flag(scan, object, "fsBehind");
 	split->suspect = json_scan_flag(scan, object, "fsSuspect");
+	json_scan_text(scan, object, "device", split->device,
+		       sizeof(split->device), false);
 	split->lost = json_scan_flag(scan, object, "lost");
 	scan_split_source(scan, object, split);
 	if (split->fs_behind &&
@@ -242,8 +244,6 @@ static void check_attachment(struct json_scan *scan,
 	if (a->mount_point[0] && !(here && volume_spec_is_tree(spec)))
 		json_scan_fail(scan, "mountPoint",
 			       "of a volume that is not mounted");
-	if (a->device[0] && !(here && volume_spec_is_device(spec)))
-		json_scan_fail(scan, "device", "of a volume that has none");
 	if (a->state == ATTACHMENT_PUBLISHED && !a->published)
 		json_scan_fail(scan, "published", "does not match state");
 	if (a->shared && !a->read_only)
@@ -265,8 +265,6 @@ static void scan_attachment(struct json_scan *scan, struct json_object *object,
 		       sizeof(a->mount_point),
 		       !volume_spec_is_device(spec) &&
 			       a->state != ATTACHMENT_PUBLISHED);
-	json_scan_text(scan, object, "device", a->device, sizeof(a->device),
-		       false);
 	a->read_only = json_scan_flag(scan, object, "readOnly");
 	a->published = json_scan_flag(scan, object, "published");
 	a->shared = json_scan_flag(scan, object, "shared");

@@ -96,15 +96,18 @@ static int items_add(struct items *items, struct cut *cut, struct error *err)
 static int freezes_add(struct cut *cut, const struct volume_record *volume,
 		       struct snapshot_record *record, struct error *err)
 {
+	const struct volume_attachment *writer = NULL;
 	int r = 0;
 
-	for (size_t i = 0; r == 0 && i < volume->n_attachments; i++) {
-		const struct volume_attachment *a = &volume->attachments[i];
-
-		if (a->device[0])
-			r = cut_add_freeze(cut, a->node, a->device, record,
+	for (size_t i = 0; i < volume->n_attachments; i++)
+		if (!volume->attachments[i].read_only &&
+		    volume->attachments[i].state != ATTACHMENT_PUBLISHED)
+			writer = &volume->attachments[i];
+	for (size_t i = 0; writer && r == 0 && i < volume->n_splits; i++)
+		if (volume->splits[i].device[0])
+			r = cut_add_freeze(cut, writer->node,
+					   volume->splits[i].device, record,
 					   err);
-	}
 	return r;
 }
 
@@ -200,22 +203,33 @@ bool snapshot_cuts_again(int r, unsigned runs, enum snapshot_left left)
 	return r == -ESTALE && runs < CUTS_MAX && left != SNAPSHOT_LEFT_COMING;
 }
 
+/* The first of a record's devices that was not frozen; NULL: all were. */
+static const struct cut_freeze *find_not_frozen(const struct cut *cut,
+						const void *record)
+{
+	for (size_t i = 0; i < cut->n_freezes; i++)
+		if (cut->freezes[i].owner == record && cut->freezes[i].r < 0)
+			return &cut->freezes[i];
+	return NULL;
+}
+
 static int take_frozen(const struct cut *cut)
 {
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < cut->n_freezes; i++) {
-		const struct cut_freeze *one = &cut->freezes[i];
+		void *record = cut->freezes[i].owner;
+		const struct cut_freeze *one = find_not_frozen(cut, record);
 		char text[ERROR_TEXT_MAX];
 
-		(void)snprintf(text, sizeof(text),
-			       "as a power cut leaves it: the device on node "
-			       "'%s' was not frozen: %.300s",
-			       one->node, error_text(&one->err));
-		r = snapshot_record_condition(one->owner, "Frozen", one->r == 0,
-					      one->r == 0 ? "Frozen"
-							  : "NotFrozen",
-					      one->r == 0 ? "" : text);
+		if (one)
+			(void)snprintf(text, sizeof(text),
+				       "as a power cut leaves it: the device "
+				       "on node '%s' was not frozen: %.300s",
+				       one->node, error_text(&one->err));
+		r = snapshot_record_condition(record, "Frozen", !one,
+					      one ? "NotFrozen" : "Frozen",
+					      one ? text : "");
 	}
 	return r;
 }
