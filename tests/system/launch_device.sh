@@ -20,6 +20,14 @@ device() {
 }
 serving() { pgrep -f -- "trib-nbd .*$STATE"; }
 serves_anew() { local pid; pid=$(serving) && [ "$pid" != "$1" ]; } # than PID
+# Kill the process that serves, as soon as there is one, and wait for the next.
+follow() {
+	local pid
+	eventually 30 serves_anew none
+	pid=$(serving)
+	end_at_once "$pid"
+	eventually 30 serves_anew "$pid"
+}
 detached() {
 	call detach id=a
 	nothing_left
@@ -40,17 +48,14 @@ blocks_stop() {
 }
 
 test_a_device_goes_on_when_its_process_is_killed_again_and_again() {
-	local i pid
+	local i
 	launcher one
 	server disk 64M
 	device
 	blocks_start
 	for i in 1 2 3 4 5 6 7 8 9 10; do
-		pid=$(serving)
-		end_at_once "$pid"
-		eventually 30 serves_anew "$pid"
-		call get id=a
-		same "$(value healthy)" 1
+		follow
+		eventually 30 healthy
 		sleep 0.0$i # how far it comes differs
 	done
 	blocks_stop
@@ -69,7 +74,7 @@ test_a_device_goes_on_when_its_process_is_killed_again_and_again() {
 # Of several parts: requests come many at once and have all sizes. Then a file system,
 # which notices each error.
 test_requests_in_flight_go_on_over_a_killed_process() {
-	local i n pid parts fio
+	local i n parts fio
 	launcher one
 	three 128M 128M 128M
 	call attach $parts launcher="$D/one.sock" size=384M stripe_width=3 stripe_unit=64K
@@ -79,9 +84,7 @@ test_requests_in_flight_go_on_over_a_killed_process() {
 		--do_verify=1 --randseed=7 --verify_state_save=0 >"$D/fio.out" 2>&1 &
 	fio=$!
 	while kill -0 "$fio" 2>/dev/null; do
-		pid=$(serving)
-		end_at_once "$pid"
-		eventually 30 serves_anew "$pid"
+		follow
 	done
 	wait "$fio" || fail "$(cat "$D/fio.out")"
 	mkfs.xfs -q "$DEVICE"
@@ -93,9 +96,7 @@ test_requests_in_flight_go_on_over_a_killed_process() {
 	for i in 1 2 3 4 5 6; do
 		dd if="$D/large" of="$D/mnt/large.$i" bs=1M conv=fsync status=none &
 		n=$(cat "$D/written")
-		pid=$(serving)
-		end_at_once "$pid"
-		eventually 30 serves_anew "$pid"
+		follow
 		end_at_once "$(serving)"
 		wait $!
 		eventually 60 written $((n + 2))
@@ -142,7 +143,6 @@ test_a_device_outlives_a_cgroup_with_its_launcher() {
 
 # A launcher that comes back is given it again.
 test_the_launcher_is_killed_and_then_the_device_process() {
-	local pid
 	launcher one
 	server disk 64M
 	device
@@ -151,24 +151,19 @@ test_the_launcher_is_killed_and_then_the_device_process() {
 	eventually 30 ended "$LAUNCHER"
 	launcher one
 	eventually 60 stores "$LAUNCHER"
-	pid=$(serving)
-	end_at_once "$pid"
-	eventually 30 serves_anew "$pid"
+	follow
 	blocks_stop
 	detached
 }
 
 # The next process waits for the server as the one before would have.
 test_a_device_loses_server_and_process_at_once() {
-	local pid
 	launcher one
 	server disk 64M
 	device
 	blocks_start
 	kill_server
-	pid=$(serving)
-	end_at_once "$pid"
-	eventually 30 serves_anew "$pid"
+	follow
 	eventually 30 unhealthy
 	server disk 64M
 	eventually 60 healthy
