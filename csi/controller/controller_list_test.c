@@ -185,6 +185,22 @@ static void tells_the_condition_of_a_volume(void **state)
 	kit_refused(&t->kit, GET, &in, RPC_INVALID_ARGUMENT, "volume_id");
 }
 
+/* Records are read after the nodes' lists. */
+static void a_volume_newer_than_a_list_is_well(void **state)
+{
+	struct test *t = *state;
+	auto_free char *id = make_volume(t, "pvc-1", 4 * GIB);
+
+	t->nodes[0].lists_none = true;
+	t->nodes[1].lists_none = true;
+	assert_int_equal(observed(t).abnormal, 0);
+	assert_false(is_abnormal(t, id, "well"));
+	assert_true(fake_node_lose(&t->nodes[0], "pvc-1-0") ||
+		    fake_node_lose(&t->nodes[0], "pvc-1-1"));
+	assert_int_equal(observed(t).abnormal, 1);
+	assert_true(is_abnormal(t, id, "host1 does not have its extent"));
+}
+
 static void tells_of_a_pool_that_is_not_well(void **state)
 {
 	static const char *const states[] = {"failing", "read-only", "missing"};
@@ -255,6 +271,7 @@ int main(void)
 		TEST(paging_holds_while_volumes_come_and_go),
 		TEST(refuses_tokens_that_are_not_its_own),
 		TEST(tells_the_condition_of_a_volume),
+		TEST(a_volume_newer_than_a_list_is_well),
 		TEST(tells_of_a_pool_that_is_not_well),
 		TEST(answers_at_once_while_a_node_is_silent),
 		TEST(leaves_alone_what_somebody_works_on),

@@ -225,7 +225,7 @@ static int list_extents(struct rpc_call *call, const ProtobufCMessage *in,
 	(void)err;
 	out->extents = rpc_alloc(call, FAKE_EXTENTS_MAX * sizeof(void *));
 	pthread_mutex_lock(&node->lock);
-	for (size_t i = 0; i < FAKE_EXTENTS_MAX; i++) {
+	for (size_t i = 0; i < FAKE_EXTENTS_MAX && !node->lists_none; i++) {
 		Tributary__V1__Extent *extent;
 
 		if (!node->extents[i].name[0])

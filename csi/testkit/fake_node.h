@@ -54,6 +54,7 @@ struct fake_node {
 	/* Before it makes, grows, limits, snapshots or deletes an extent. */
 	atomic_int pause_ms;
 	atomic_bool silent;               /* it does not list its extents */
+	atomic_bool lists_none;           /* as if it had listed them before */
 	_Atomic(const char *) pool_state; /* NULL: "online" */
 	_Atomic(const char *) version;    /* NULL: "" */
 	/* errno for the next that is made, grown or deleted; 0: none */
