@@ -9,7 +9,6 @@
 
 #define HASH_DIGITS   26 /* of 5 bits: 128 bits */
 #define READABLE_MAX  (VOLUME_NAME_MAX - HASH_DIGITS - 1)
-#define PAGE_MAX      500
 #define TOKEN_PREFIX  "after:"
 #define ID_SEPARATOR  '@'    /* which no name has */
 #define INLINE_PREFIX "csi-" /* Kubernetes, makeVolumeHandle() */
@@ -169,8 +168,9 @@ bool csi_record_is_inline(const struct volume_record *record)
 
 size_t csi_page_size(int32_t max_entries)
 {
-	return max_entries > 0 && max_entries < PAGE_MAX ? (size_t)max_entries
-							 : PAGE_MAX;
+	return max_entries > 0 && max_entries < CSI_PAGE_MAX
+		       ? (size_t)max_entries
+		       : CSI_PAGE_MAX;
 }
 
 /* Printable ASCII without a blank. */

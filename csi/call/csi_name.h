@@ -22,6 +22,7 @@
 #include "base/uuid_name.h"
 #include "volume/record/volume_record.h"
 #include "volume/store/record_place.h"
+#include "volume/store/store.h"
 
 #define CSI_LABEL_NAME "csi.union.io/name" /* of a volume's record */
 /* Of a pod's inline volume, whose CSI_LABEL_NAME is its id: the pod's node. */
@@ -59,9 +60,11 @@ bool csi_id_matches(const struct csi_id *id,
 bool csi_record_is_inline(const struct volume_record *record);
 
 /*
- * The entries of a page, for max_entries of the request: 500 at most, which are
- * under the 4 MiB that a client takes.
+ * The entries of a page, for max_entries of the request. CSI_PAGE_MAX are under
+ * the 4 MiB that a client takes. With the one that tells whether there is a
+ * next page, they are a page of the store.
  */
+#define CSI_PAGE_MAX (STORE_PAGE - 1)
 size_t csi_page_size(int32_t max_entries);
 /* Read where a listing goes on; "": at the start. -EINVAL: no token of ours. */
 int csi_token_parse(const char *token, struct record_place *ret);

@@ -103,7 +103,7 @@ test_the_scrub_of_three_hosts_is_one_and_finds_what_has_no_record() {
 	wait
 	same "$(wc -l <"$TEST_DIR/ended")" 3
 	same "$(cat "$TEST_DIR"/scrub? | jq -s '[.[] | select(.ran)] | length')" 1
-	# It is in etcd, for all; not done again; and done again if it is asked for.
+	# The result is in etcd, for all. A timer does not scrub again; a person does.
 	same "$(on 2 trib status --json | jq -c '[.nodes[].scrub.orphans]')" '[0,0,1]'
 	# shellcheck disable=SC2086
 	same "$(on 2 $words --json | jq -c '[.ran, .orphans, .missing]')" '[false,1,0]'
