@@ -74,6 +74,8 @@ static const struct option_row volume_resize_rows[] = {
 };
 
 static const struct option_row volume_move_rows[] = {
+	ROW("bandwidth", 0, OPTION_STRING, bandwidth, "SIZE",
+	    "bytes a second at most, of a union that is mounted (none)"),
 	ROW("split", 0, OPTION_STRING, split, "N",
 	    "which split (the only one, or the one that moves)"),
 	ROW("to", 0, OPTION_STRING, to, "[NODE/]POOL",
@@ -161,12 +163,14 @@ static const struct command commands[] = {
 	 .min_arguments = 1,
 	 .max_arguments = 1,
 	 .kinds = {ARGUMENT_VOLUME},
-	 .summary = "move a split of an unmounted volume to another pool",
-	 .text = "The nodes copy it by block; `trib volume show` says how far "
-		 "it is. Meanwhile nobody can\n"
-		 "mount the volume. Repeat the command to go on with a move "
-		 "that was interrupted.\n"
-		 "Snapshots stay where they are.",
+	 .summary = "move a split of a volume to another pool",
+	 .text = "A volume that is mounted nowhere is copied by block, and "
+		 "nobody can mount it meanwhile.\n"
+		 "Where a union is mounted, it moves its files while it is "
+		 "used: run the command there.\n"
+		 "`trib volume show` says how far it is. Repeat the command to "
+		 "go on with a move that was\n"
+		 "interrupted. Snapshots stay where they are.",
 	 ROWS(volume_move_rows),
 	 .needs_volumes = true,
 	 .run = volume_move_run},

@@ -19,7 +19,7 @@ volume_store := $(volume_stores) volume/op/leader_election.c volume/cluster/node
 $(eval $(call library,volume,\
   volume/mount/branch_check.c volume/mount/branch_fs.c volume/mount/branch_tool.c volume/op/context.c volume/op/volume_walk.c volume/op/cut.c volume/op/extent_pull.c volume/op/flow.c volume/extent/export_stats.c volume/extent/split_use.c volume/extent/extent_copies.c volume/extent/extent_snapshot.c \
   volume/extent/extents.c \
-  volume/flow/flow_attach.c volume/flow/flow_check.c volume/flow/flow_create.c volume/flow/flow_delete.c volume/flow/flow_forget.c volume/move/flow_move.c volume/move/move_copy.c volume/move/move_drop.c volume/move/drain.c volume/move/rebalance.c \
+  volume/flow/flow_attach.c volume/flow/flow_check.c volume/flow/flow_create.c volume/flow/flow_delete.c volume/flow/flow_forget.c volume/move/flow_move.c volume/move/move_copy.c volume/move/move_union.c volume/move/move_union_drain.c volume/move/move_drop.c volume/move/drain.c volume/move/rebalance.c \
   volume/op/iscsi_route.c \
   volume/flow/flow_detach.c volume/flow/flow_resize.c volume/record/json_scan.c \
   $(volume_store) volume/record/label.c volume/mount/local.c volume/mount/stale_mounts.c \
@@ -39,7 +39,7 @@ $(eval $(call library,volume,\
   volume/plan/planner_grow.c volume/plan/planner_in_place.c volume/plan/planner_move.c volume/plan/planner_rebalance.c volume/plan/planner_strategy.c \
   volume/flow/resize_extents.c volume/flow/resize_here.c volume/plan/volume_plan.c \
   volume/plan/capacity.c volume/mount/local_fs.c volume/mount/local_union.c volume/op/split.c volume/flow/status.c \
-  volume/mount/union_process.c volume/record/volume_record.c volume/record/volume_record_json.c volume/record/split_move_json.c \
+  volume/mount/union_process.c volume/mount/union_command.c volume/record/volume_record.c volume/record/volume_record_json.c volume/record/split_move_json.c \
   volume/record/volume_spec.c,\
   json-c libcurl sqlite3 yaml-0.1 mount blkid,initiator launch rpc proto base))
 

@@ -46,6 +46,8 @@ static int volume_move_to(struct cli *cli, struct error *err)
 	struct reference to = {0};
 	int r = split_parse(cli, &request.split, err);
 
+	if (r == 0 && cli->options.bandwidth)
+		r = size_parse(cli->options.bandwidth, &request.rate, err);
 	if (r == 0 && cli->options.to) {
 		r = reference_parse("pool", cli->options.to,
 				    volume_context_node(cli->volumes), &to,
@@ -55,8 +57,11 @@ static int volume_move_to(struct cli *cli, struct error *err)
 	if (r == 0)
 		r = volume_move(cli->volumes, &request, &split, err);
 	if (r == 0 && !cli_answer(cli, json_moved(request.name, &split, NULL)))
-		cli_say(cli, "volume %s: split %u is in %s/%s, copied by block",
-			request.name, split.index, split.node, split.pool);
+		cli_say(cli, "volume %s: split %u is in %s/%s, %s",
+			request.name, split.index, split.node, split.pool,
+			split.move.way == SPLIT_MOVE_UNION
+				? "moved by its union"
+				: "copied by block");
 	return r;
 }
 

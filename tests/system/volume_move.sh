@@ -84,6 +84,166 @@ test_every_kind_of_volume_moves_and_only_what_it_has() {
 	done
 }
 
+# The union of host1 has no branch, device or mount of the other place any more.
+only_one_place() { # NAME SPLITS
+	same "$(findmnt -rno TARGET | count "$C/host1/run/volumes/$1/")" "$2" "branches"
+	same "$(ls "$C"/host1/run/initiator/*.attachment | wc -l)" "$2" "devices"
+	same "$(extents "$1")" "$2"
+	same "$(v 1 orphans)" "orphans=0 unreachable=0"
+}
+numbers() { (cd "$(mnt 1 "$1")" && find . ! -name . ! -path './w*' -printf '%i %n %s %p\n' | sort -k 4); }
+
+test_a_split_moves_while_its_union_is_written_to() {
+	local i
+	volume u
+	# XFS grows while it is mounted, whatever a container may not do.
+	on 1 trib node cordon host3 --quiet
+	v 1 create name=u size=700MiB min=2 fs=xfs >/dev/null
+	on 1 trib node uncordon host3 --quiet
+	attach 1 u
+	fill "$(mnt 1 u)"
+	writer_start "$(mnt 1 u)"
+	ln "$(mnt 1 u)/sums" "$(mnt 1 u)/link"
+	numbers u >"$TEST_DIR/before"
+	fails 1 "whose union moves it: run this there" v 2 move name=u split=0
+	for i in host3 host1 host3; do
+		v 1 move name=u split=0 "to=$i" >"$TEST_DIR/out"
+		same "$(at u 0)" "$i"
+		only_one_place u 2
+		is_whole 1 u
+		numbers u | diff "$TEST_DIR/before" -
+	done
+	# The volume grows, by a branch that gets another number than at the next mount.
+	v 1 resize name=u size=1600MiB >/dev/null
+	is_whole 1 u
+	same "$(grep -c split= <<<"$(status u)")" 3
+	# So many that chance leaves out no branch.
+	for i in {1..150}; do echo $i >"$(mnt 1 u)/new$i"; done
+	[ "$(find "$C/host1/run/volumes/u/branch-2/data" -name 'new*' | wc -l)" -gt 0 ]
+	writer_stop "$(mnt 1 u)"
+	numbers u >"$TEST_DIR/before"
+	v 1 detach name=u
+	attach 1 u
+	numbers u | diff "$TEST_DIR/before" -
+	same "$(sed 's/ .*//' "$TEST_DIR/before" | sort | uniq -d | wc -l)" 1 "only the two links share one"
+	check "$(mnt 1 u)"
+	(cd "$(mnt 1 u)" && sha256sum --quiet -c w/*.sum)
+	v 1 detach name=u
+	# A record that is lost is made of the extents, by their new names.
+	sqlite3 "$C/records.db" "DELETE FROM objects WHERE kind = 'VolumeSplit' AND name = 'u'"
+	v 2 recover name=u
+	has_files 3 u
+	v 1 delete name=u
+	nothing_left
+}
+
+branch_mode() { # NAME EXTENT-NUMBER: of its branch, the last one at that path
+	"$BUILD/bin/trib-union" --control "$C/host1/run/volumes/$1/control" status |
+		jq -r "[.branches[] | select(.path | endswith(\"/branch-$2/data\")) | .mode] | last"
+}
+is_drained() { [ "$(branch_mode f 0)" != rw ]; }
+busy_is() {
+	"$BUILD/bin/trib-union" --control "$C/host1/run/volumes/f/control" status |
+		jq -e ".branches[0].drain.busy == $1"
+}
+# One place has the split, whole, and the union goes on: forwards or back.
+settle_union() { # N
+	if [ $(($1 % 2)) = 0 ]; then
+		v 1 move name=ku split=0 to=host3 >/dev/null 2>&1 || [ "$(at ku 0)" = host3 ]
+		same "$(at ku 0)" host3
+	else
+		v 1 unmove name=ku >/dev/null
+	fi
+	# An extent may be left, which the next call deletes.
+	v 1 move name=ku >/dev/null 2>&1 || true
+	is_whole 1 ku
+	only_one_place ku 2
+	check "$(mnt 1 ku)"
+}
+
+test_a_move_by_a_union_killed_at_every_step_goes_on_or_comes_back() {
+	volume ku
+	make_two ku
+	attach 1 ku
+	numbers ku >"$TEST_DIR/before"
+	writer_start "$(mnt 1 ku)"
+	prepare() { [ "$(at ku 0)" = host1 ] || v 1 move name=ku split=0 to=host1 >/dev/null 2>&1; }
+	settle() {
+		local server
+		if grep -q phase=Moving <<<"$(status ku)"; then
+			fails 1 "being moved" v 3 resize name=ku size=500MiB
+			# Its server is killed, too.
+			server=$(processes | awk '/--holder-fd/ {print $1}')
+			kill -9 $server
+			attach 1 ku
+		fi
+		settle_union "$1"
+	}
+	MIN_STEPS=4 kill_at_every 1 move name=ku split=0 to=host3
+	same "$(at ku 0)" host3
+	# The same for a move that is taken back, at each write of its record.
+	local n
+	for ((n = 1; n < 30; n += 4)); do
+		prepare
+		v 1 move name=ku split=0 to=host3 kill=6 >/dev/null 2>&1 || true
+		killed_at_syscall fdatasync $n 1 unmove name=ku || break
+		settle $((n / 4))
+	done
+	[ $n -gt 4 ] || fail "fdatasync was called $n times only"
+	v 1 move name=ku >/dev/null 2>&1 || true
+	writer_stop "$(mnt 1 ku)"
+	numbers ku | diff "$TEST_DIR/before" -
+	v 1 detach name=ku
+	has_files 2 ku
+	v 1 delete name=ku
+	nothing_left
+}
+
+test_a_move_by_a_union_meets_a_full_branch_a_file_in_use_and_an_unmount() {
+	volume f
+	# The other branch has no room either: only the successor takes files.
+	on 1 trib node cordon host3 --quiet
+	v 1 create name=f size=300MiB min=2 policy=ff >/dev/null
+	on 1 trib node uncordon host3 --quiet
+	attach 1 f
+	head -c 60000000 /dev/urandom >"$(mnt 1 f)/big"
+	sha256sum "$(mnt 1 f)/big" >"$TEST_DIR/sum"
+	local b=$C/host1/run/volumes/f
+	fallocate -l "$(($(df -B1 --output=avail "$b/branch-1" | tail -n 1) - 20000000))" "$b/branch-1/data/fills"
+	# A kill comes before the successor is in the union; somebody else fills that.
+	v 1 move name=f split=0 to=host3 kill=6 2>/dev/null || true
+	fallocate -l "$(($(df -B1 --output=avail "$b/branch-256" | tail -n 1) - 20000000))" "$b/branch-256/data/fills-too"
+	fails 5 'cannot move: "big": No space left' on 1 trib volume move f
+	status f | grep -q 'condition=Moved reason=Draining'
+	# Its branch takes new files again, and all of it can be used.
+	same "$(branch_mode f 0)" rw
+	echo new >"$(mnt 1 f)/new"
+	sha256sum --quiet -c "$TEST_DIR/sum"
+	# Half way, the volume is unmounted and mounted: only its union can go on.
+	v 1 detach name=f
+	fails 1 "mounted nowhere" v 1 move name=f
+	fails 1 "mounted nowhere" v 1 unmove name=f
+	attach 1 f
+	same "$(status f | grep -c 'state=ok .*mounted=1')" 3
+	rm "$b/branch-256/data/fills-too"
+	# A file that is passed through waits for its user.
+	exec 7<"$(mnt 1 f)/big"
+	on 1 trib volume move f --bandwidth 500MiB --json >"$TEST_DIR/out" 2>&1 7<&- &
+	local mover=$!
+	eventually 60 is_drained
+	[ "$(getfattr --only-values -n user.union.passthrough "$(mnt 1 f)/.union")" = false ] ||
+		eventually 60 busy_is 1
+	exec 7<&-
+	wait $mover || fail "$(cat "$TEST_DIR/out")"
+	same "$(at f 0)" host3
+	only_one_place f 2
+	sha256sum --quiet -c "$TEST_DIR/sum"
+	same "$(cat "$(mnt 1 f)/new")" new
+	v 1 detach name=f
+	v 1 delete name=f
+	nothing_left
+}
+
 content() { sha256sum <"$(echo "$C"/host[123]/pool/extents/"$1.data")"; } # EXTENT
 # One place has the split, with all of its content, whatever was interrupted.
 settle_move() { # N

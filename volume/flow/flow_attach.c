@@ -34,7 +34,7 @@ static int union_branches(const struct attach *at, struct union_branch **ret,
 	if (!branches)
 		return error_set(err, ENOMEM, "out of memory");
 	for (size_t i = 0; i < at->n_splits; i++)
-		local_union_branch(at->op.ctx, at->op.name, &record->splits[i],
+		local_union_branch(at->op.ctx, record, &record->splits[i],
 				   &branches[i]);
 	*ret = branches;
 	return 0;
@@ -260,7 +260,7 @@ static int attach_check_lost(const struct attach *at, struct error *err)
 static int attach_check(struct operation *op, struct error *err)
 {
 	struct attach *at = container_of(op, struct attach, op);
-	int r = operation_check_made(op, err);
+	int r = operation_check_usable(op, err);
 
 	if (r == 0)
 		r = read_mount_point(at, err);

@@ -146,7 +146,8 @@ static int check_judge(struct operation *op, const struct volume_split *split,
 	bool xfs = strcmp(check.type, "xfs") == 0, known = false;
 	int r = check_verify(op, split, device, &known, err);
 
-	local_branch_dir(op->ctx, op->name, split->index, target);
+	local_branch_dir(op->ctx, op->name,
+			 local_branch_number(op->record, split), target);
 	if (r < 0)
 		return r;
 	if (!known && !(xfs && repair)) {

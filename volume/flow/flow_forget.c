@@ -64,6 +64,19 @@ static int check_mounted(const struct operation *op,
 	return 0;
 }
 
+/* A split that was moving by its union is the one that is not lost. */
+static int forget_moving(struct operation *op, struct error *err)
+{
+	if (!op->record || volume_record_lost(op->record) == 0 ||
+	    !volume_record_leaving(op->record))
+		return 0;
+	for (size_t i = 0; i < op->record->n_attachments; i++)
+		if (op->record->attachments[i].state != ATTACHMENT_PUBLISHED)
+			return refuse_mounted(op, &op->record->attachments[i],
+					      "", err);
+	return volume_record_end_lost(op->record) ? operation_save(op, err) : 0;
+}
+
 static int forget_check(struct operation *op, struct error *err)
 {
 	const size_t lost = op->record ? volume_record_lost(op->record) : 0;
@@ -209,10 +222,10 @@ static int forget_keep(struct operation *op, int r, struct error *err)
 }
 
 static const struct flow_phase forget_phases[] = {
-	{forget_check, FLOW_LEAVE},  {forget_drop, FLOW_LEAVE},
-	{forget_plan, FLOW_LEAVE},   {forget_make, FLOW_UNDO},
-	{forget_switch, FLOW_LEAVE}, {forget_here, FLOW_LEAVE},
-	{NULL, FLOW_LEAVE},
+	{forget_moving, FLOW_LEAVE}, {forget_check, FLOW_LEAVE},
+	{forget_drop, FLOW_LEAVE},   {forget_plan, FLOW_LEAVE},
+	{forget_make, FLOW_UNDO},    {forget_switch, FLOW_LEAVE},
+	{forget_here, FLOW_LEAVE},   {NULL, FLOW_LEAVE},
 };
 static const struct flow forget_flow = {
 	.phases = forget_phases,

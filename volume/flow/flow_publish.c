@@ -152,8 +152,10 @@ static int publish_run(struct operation *op,
 {
 	struct volume_attachment *a;
 	unsigned limit = 0;
-	int r = operation_check_ready(op, err);
+	int r = operation_check_usable(op, err);
 
+	if (r == 0 && volume_record_lost(op->record) > 0)
+		r = operation_refuse_lost(op, err);
 	if (r == 0)
 		r = check_node(op, request->node, &limit, ret_no_node, err);
 	if (r < 0)

@@ -18,7 +18,8 @@
 #include "volume/op/context.h"
 #include "volume/op/volume_walk.h"
 
-static int trim_branch(const struct volume_context *ctx, const char *volume,
+static int trim_branch(const struct volume_context *ctx,
+		       const struct volume_record *record,
 		       const struct volume_split *split, uint64_t *ret,
 		       struct error *err)
 {
@@ -28,7 +29,8 @@ static int trim_branch(const struct volume_context *ctx, const char *volume,
 	auto_close int fd = -1;
 	int r;
 
-	local_branch_dir(ctx, volume, split->index, path);
+	local_branch_dir(ctx, record->name, local_branch_number(record, split),
+			 path);
 	r = mounts_find(path, &mounted, NULL);
 	if (r < 0) /* what its directory is on is not the volume's */
 		return error_set(err, -r, "split %u is not mounted at '%s'",
@@ -87,7 +89,7 @@ static int trim_one(struct volume_context *ctx,
 		paused++;
 	}
 	if (r == 0)
-		r = trim_branch(ctx, record->name, splits, ret, err);
+		r = trim_branch(ctx, record, splits, ret, err);
 	for (size_t i = 0; i < paused; i++)
 		r = split_direct_go_on(&direct[i], record, &splits[i], r, err);
 	return r;

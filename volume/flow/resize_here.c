@@ -74,7 +74,8 @@ static int grow_branch(struct operation *op, struct volume_split *split,
 	char branch[PATH_MAX];
 	int r = grow_device(op, split, &device, err);
 
-	local_branch_dir(op->ctx, op->name, split->index, branch);
+	local_branch_dir(op->ctx, op->name,
+			 local_branch_number(op->record, split), branch);
 	if (r == 0)
 		r = check_branch(split, branch, &device, err);
 	if (r == 0)

@@ -130,7 +130,8 @@ static void tell_mount(const struct look *look, struct volume_split_status *s)
 {
 	struct mount_info info;
 
-	local_branch_dir(look->ctx, look->status->record->name, s->split.index,
+	local_branch_dir(look->ctx, look->status->record->name,
+			 local_branch_number(look->status->record, &s->split),
 			 s->branch);
 	if (mounts_find(s->branch, &info, NULL) < 0) {
 		set_state(s, "detached", "its file system is not mounted");
@@ -325,8 +326,8 @@ static void tell_of_growth(const struct volume_context *ctx,
 			record->name, (unsigned long long)target);
 	else if (a && !a->read_only && status->mounted &&
 		 !volume_spec_is_device(&record->spec) &&
-		 !local_union_has(status->mount_point, record,
-				  record->n_splits))
+		 !local_union_has(ctx, status->mount_point, record,
+				  volume_record_attached(record, false)))
 		add_condition(status, "Resized", false, "BranchesWaiting",
 			      "it has new extents that its union does not have "
 			      "yet; here `trib volume resize %s --size %llu` "
@@ -353,6 +354,17 @@ static void tell_of_move(struct volume_status *status,
 			"a move of split %u has left extent %s on node %s, which is not deleted yet; `trib volume move %s` does that",
 			split->index, move->extent, move->node,
 			status->record->name);
+	else if (move->way == SPLIT_MOVE_UNION)
+		add_condition(
+			status, "Moved", false,
+			move->back ? "ComingBack" : "Draining",
+			"split %u %s %s/%s, file by file by its union: %s so far%s",
+			split->index,
+			move->back ? "comes back from" : "goes to", move->node,
+			move->pool, size_format(text[0], move->copied),
+			status->record->n_attachments
+				? ""
+				: "; it is mounted nowhere, and goes on once it is");
 	else
 		add_condition(status, "Moved", false, "Copying",
 			      "split %u moves to %s/%s, copied by block up to "

@@ -202,6 +202,22 @@ static int reserve_fresh(struct attach *at, struct error *err)
 
 /* ---- an attachment that is here already ---- */
 
+/*
+ * Tell whether a move has taken the split down here, which the union had
+ * emptied, and was killed before its record said so. The others work on.
+ */
+static bool split_was_emptied(const struct attach *at,
+			      const struct volume_split *split, const char *dir)
+{
+	const struct volume_record *record = at->op.record;
+	struct initiator_device device;
+
+	return volume_record_leaving(record) &&
+	       (split == volume_record_leaving(record) ||
+		split == volume_record_successor(record)) &&
+	       initiator_get(dir, split->extent, &device, NULL) == -ENOENT;
+}
+
 static bool split_healthy(struct attach *at, unsigned index)
 {
 	char dir[PATH_MAX], branch[PATH_MAX];
@@ -214,10 +230,13 @@ static bool split_healthy(struct attach *at, unsigned index)
 	if ((at->device && index > 0) || split->lost)
 		return true;
 	context_initiator_dir(at->op.ctx, dir);
-	local_branch_dir(at->op.ctx, at->op.name, index, branch);
+	local_branch_dir(at->op.ctx, at->op.name,
+			 local_branch_number(at->op.record, split), branch);
 	/* A new one, not formatted yet, is not in the union: it can wait. */
 	if (split->state != SPLIT_READY)
 		return !at->device;
+	if (split_was_emptied(at, split, dir))
+		return true;
 	if (initiator_get(dir, split->extent, &device, NULL) < 0 ||
 	    !device.healthy || device.read_only != at->read_only)
 		return false;
@@ -239,7 +258,8 @@ static bool split_keeps(struct attach *at, unsigned index)
 	struct stat st;
 
 	context_initiator_dir(at->op.ctx, dir);
-	local_branch_dir(at->op.ctx, at->op.name, index, branch);
+	local_branch_dir(at->op.ctx, at->op.name,
+			 local_branch_number(at->op.record, split), branch);
 	return initiator_get(dir, split->extent, &device, NULL) == 0 &&
 	       device.keeps && device.read_only == at->read_only &&
 	       (!at->tree ||
@@ -326,8 +346,8 @@ static bool tree_works(const struct attach *at)
 	return !at->tree ||
 	       (local_tree_answers(at->op.ctx, at->op.record,
 				   at->mount_point) &&
-		(at->device || local_union_has(at->mount_point, at->op.record,
-					       at->n_splits)));
+		(at->device || local_union_has(at->op.ctx, at->mount_point,
+					       at->op.record, at->n_splits)));
 }
 
 /* Whether a bare device's file system is behind is not its user's concern. */

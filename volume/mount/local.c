@@ -50,10 +50,22 @@ bool local_goes_by_file(const struct initiator_device *attached,
 }
 
 void local_branch_dir(const struct volume_context *ctx, const char *volume,
-		      unsigned index, char *ret)
+		      unsigned number, char *ret)
 {
 	(void)snprintf(ret, PATH_MAX, "%.3900s/volumes/%.63s/branch-%u",
-		       ctx->run_dir, volume, index);
+		       ctx->run_dir, volume, number);
+}
+
+unsigned local_branch_number(const struct volume_record *record,
+			     const struct volume_split *split)
+{
+	const char *dash = strrchr(split->extent, '-');
+	unsigned number;
+
+	return !volume_spec_is_device(&record->spec) && dash &&
+			       sscanf(dash, "-%5u", &number) == 1
+		       ? number
+		       : split->index;
 }
 
 static void file_path(const struct volume_context *ctx, const char *volume,
@@ -412,6 +424,25 @@ static int devices_remove(struct operation *op, bool forced, struct error *err)
 		if (r == 0)
 			r = device_remove(op, dir, devices[i].id, forced, err);
 	}
+	return r;
+}
+
+int local_split_remove(struct operation *op, const struct volume_split *split,
+		       struct error *err)
+{
+	char dir[PATH_MAX], branch[PATH_MAX];
+	int r = operation_step(op, err, "unmount", "unmounting split %s",
+			       split->extent);
+
+	context_initiator_dir(op->ctx, dir);
+	local_branch_dir(op->ctx, op->name,
+			 local_branch_number(op->record, split), branch);
+	if (r == 0)
+		r = branch_remove(branch, false, err);
+	if (r == 0)
+		r = device_remove(op, dir, split->extent, false, err);
+	if (r == 0)
+		(void)rmdir(branch); /* else: with the rest */
 	return r;
 }
 

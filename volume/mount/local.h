@@ -4,7 +4,7 @@
  * the union. Found anew from the records of initiator/, the mount table and the
  * paths below, never from memory.
  *
- *	RUN_DIR/volumes/NAME/branch-INDEX   a branch's file system
+ *	RUN_DIR/volumes/NAME/branch-NUMBER  a branch's file system
  *	RUN_DIR/volumes/NAME/union.log      the log of its trib-union
  *	RUN_DIR/volumes/NAME/control        control socket of the union
  *	RUN_DIR/volumes/NAME/mount-point    where the volume is, or will be
@@ -30,7 +30,13 @@ void local_volume_dir(const struct volume_context *ctx, const char *volume,
 void local_device_link(const struct volume_context *ctx, const char *volume,
 		       char *ret);
 void local_branch_dir(const struct volume_context *ctx, const char *volume,
-		      unsigned index, char *ret);
+		      unsigned number, char *ret);
+/*
+ * The NUMBER of a split's branch: its index, or of a union the number in the
+ * name of its extent. So a split and its successor have two.
+ */
+unsigned local_branch_number(const struct volume_record *record,
+			     const struct volume_split *split);
 
 /*
  * Tell whether an extent of this machine is used by its file, past its server.
@@ -54,6 +60,13 @@ int local_exists(struct volume_context *ctx, const char *volume,
 
 /* -EBUSY with how to remove it, when local_exists(). */
 int local_check_none(const struct operation *op, struct error *err);
+
+/*
+ * Unmount the branch of one split, which no union has any more, and detach its
+ * device. -EBUSY: in use; what is taken down stays down.
+ */
+int local_split_remove(struct operation *op, const struct volume_split *split,
+		       struct error *err);
 
 /* Remember where the volume is going to be mounted. */
 int local_mount_point_save(const struct volume_context *ctx, const char *volume,

@@ -6,10 +6,19 @@
 #include "volume/mount/union_process.h"
 #include "volume/op/context.h"
 
-/* The branch that @split is: its number in the union is the split's. */
-void local_union_branch(const struct volume_context *ctx, const char *volume,
+/* The branch that @split is; at a mount the split's index is its number. */
+void local_union_branch(const struct volume_context *ctx,
+			const struct volume_record *record,
 			const struct volume_split *split,
 			struct union_branch *ret);
+
+/*
+ * Note on the branch of @split, mounted here, which place it has in inode
+ * numbers (docs/union.md). A branch that joins a union that is mounted has the
+ * note before. A successor has the place of the other split, in the next turn.
+ */
+int local_union_note_place(const struct operation *op,
+			   const struct volume_split *split, struct error *err);
 
 /*
  * Return the path where the union of @volume takes commands. The path is ""
@@ -25,7 +34,7 @@ void local_union_control(const struct volume_context *ctx, const char *volume,
  * Does the union at @mount_point have the branches of the first @n splits?
  * Those that are lost do not count.
  */
-bool local_union_has(const char *mount_point,
+bool local_union_has(const struct volume_context *ctx, const char *mount_point,
 		     const struct volume_record *record, size_t n);
 
 /* Does the union at @mount_point keep the places of all lost splits? */
@@ -42,5 +51,8 @@ bool local_union_keeps_places(const char *mount_point,
  */
 int local_union_follow(struct operation *op, const char *mount_point,
 		       struct error *err);
+/* The same for the branch of one split. */
+int local_union_follow_one(struct operation *op, const char *mount_point,
+			   const struct volume_split *split, struct error *err);
 
 #endif

@@ -446,7 +446,8 @@ int split_attach(struct operation *op, struct volume_split *split,
 	int r;
 
 	context_initiator_dir(op->ctx, w.dir);
-	local_branch_dir(op->ctx, op->name, split->index, w.branch);
+	local_branch_dir(op->ctx, op->name,
+			 local_branch_number(op->record, split), w.branch);
 	r = others_add(&w, err);
 	if (r == 0)
 		r = split_attach_run(&w, err);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Findings about a split's file system go into the record, and to people. */
 #include "volume/mount/split_check.h"
+#include "volume/mount/branch_fs.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -47,15 +48,18 @@ void split_check_sound(struct volume_record *record)
 
 /* Tell whether its file system gave up, or met damage while it was used. */
 static bool is_suspect(struct operation *op, const struct volume_split *split,
-		       const struct union_state *met)
+		       const char *mount_point, const struct union_state *met)
 {
+	char branch[PATH_MAX], data[PATH_MAX];
 	struct mount_info info;
-	char branch[PATH_MAX];
+	int number;
 
-	local_branch_dir(op->ctx, op->name, split->index, branch);
+	local_branch_dir(op->ctx, op->name,
+			 local_branch_number(op->record, split), branch);
+	(void)snprintf(data, sizeof(data), "%.4000s/" BRANCH_DATA_DIR, branch);
+	number = union_branch_number(mount_point, met, data, split->index);
 	return mounts_find(branch, &info, NULL) == 0 &&
-	       (info.failed || (split->index < UNION_BRANCHES_MAX &&
-				met->damaged[split->index]));
+	       (info.failed || (number >= 0 && met->damaged[number]));
 }
 
 void split_check_note_failed(struct operation *op)
@@ -74,7 +78,7 @@ void split_check_note_failed(struct operation *op)
 
 		/* Not saved: if that is lost, all is as after a crash. */
 		if (split->state == SPLIT_READY && !split->lost &&
-		    is_suspect(op, split, &met))
+		    is_suspect(op, split, a->mount_point, &met))
 			(void)split_suspect_set(op, split, true, NULL, NULL);
 	}
 }

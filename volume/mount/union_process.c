@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -30,8 +31,8 @@
 #define LOG_MAX          (256u << 10)
 #define START_TIMEOUT_MS 15000
 #define KILL_WAIT_MS     5000
-#define COMMAND_MS       60000 /* an add looks through the new branch's root */
 #define STATS            "user.tributary.stats" /* docs/union.md */
+#define BRANCHES         "user.union.branches"  /* of .union */
 #define STATS_MAX        4096                   /* bytes; it has some 200 */
 
 /* ---- finding it ---- */
@@ -150,8 +151,7 @@ int union_wait_end(pid_t pid, const char *mount_point, int timeout_ms,
 
 /* ---- starting it ---- */
 
-/* In @bin_dir; "": beside our own program, or by PATH. @buf: PATH_MAX bytes. */
-static const char *program_path(const char *bin_dir, char *buf)
+const char *union_program(const char *bin_dir, char *buf)
 {
 	if (!bin_dir[0])
 		return file_find_program(PROGRAM, buf);
@@ -200,7 +200,7 @@ static int union_spawn(const struct union_request *request, int log_fd,
 	bool more = request->options && request->options[0];
 	auto_free char *options = NULL;
 	char program[PATH_MAX];
-	const char *argv[] = {program_path(request->bin_dir, program),
+	const char *argv[] = {union_program(request->bin_dir, program),
 			      "-f",
 			      "-o",
 			      NULL,
@@ -361,6 +361,15 @@ static void numbers_of(const char *stats, const char *name, bool *ret)
 	}
 }
 
+const char *union_path_end(const char *path)
+{
+	const char *at = path + strlen(path);
+
+	for (int slashes = 0; at > path && slashes < 2;)
+		slashes += *--at == '/';
+	return at;
+}
+
 int union_state_get(const char *mount_point, struct union_state *ret)
 {
 	char stats[STATS_MAX + 1];
@@ -383,51 +392,48 @@ int union_state_get(const char *mount_point, struct union_state *ret)
 	(void)number_of(stats, "\"read_only\":", &state.read_only);
 	numbers_of(stats, "\"damaged\":[", state.damaged);
 	numbers_of(stats, "\"absent\":[", state.absent);
+	numbers_of(stats, "\"gone\":[", state.gone);
+	for (size_t i = 0; i < UNION_BRANCHES_MAX; i++)
+		state.any_gone = state.any_gone || state.gone[i];
 	*ret = state;
 	return 0;
 }
 
-static int union_command(const char *bin_dir, const char *control,
-			 const struct union_branch *branch,
-			 struct process_result *ret, struct error *err)
+int union_branch_number(const char *mount_point,
+			const struct union_state *state, const char *path,
+			unsigned index)
 {
-	char program[PATH_MAX], path[PATH_MAX + 8];
-	const char *const argv[] = {program_path(bin_dir, program),
-				    "--control",
-				    control,
-				    "add",
-				    path,
-				    NULL};
-	int r;
+	auto_free char *list = NULL;
+	char file[PATH_MAX + 8];
+	const char *end = union_path_end(path);
+	size_t length = strlen(end);
+	ssize_t n = 0;
+	int number = -1;
 
-	(void)snprintf(path, sizeof(path), "%s%s", branch->path,
-		       branch->local ? "=local" : "");
-	r = process_run(argv, NULL, COMMAND_MS, -1, ret, err);
-	if (r < 0 || ret->exit_code == 0)
-		return r;
-	return error_set(err, EIO, "the union refused '%s': %.*s", path,
-			 (int)strcspn(ret->errors, "\n"), ret->errors);
-}
+	if (!state->any_gone)
+		return index < state->branches && !state->absent[index]
+			       ? (int)index
+			       : -1;
+	(void)snprintf(file, sizeof(file), "%s/.union", mount_point);
+	list = malloc(XATTR_SIZE_MAX + 1);
+	if (list)
+		n = getxattr(file, BRANCHES, list, XATTR_SIZE_MAX);
+	if (!list || n < 0)
+		return -1;
+	list[n] = '\0';
+	/* Branches that are there, in order: "PATH=WORDS:PATH=WORDS". */
+	for (char *at = list, *next; at && *at; at = next) {
+		char *words = strchr(at, '=');
 
-int union_add(const char *bin_dir, const char *control,
-	      const struct union_branch *branch, unsigned *ret_number,
-	      struct error *err)
-{
-	struct process_result result = {0};
-	int r;
-
-	if (!control[0] || access(control, F_OK) < 0)
-		return error_set(err, EOPNOTSUPP,
-				 "the union that is mounted takes no commands "
-				 "(%s%s%s)",
-				 control[0] ? "it has no socket '" : "",
-				 control[0] ? control
-					    : "the run directory's path is too "
-					      "long for a socket",
-				 control[0] ? "'" : "");
-	r = union_command(bin_dir, control, branch, &result, err);
-	if (r == 0 && sscanf(result.out, "{\"id\":%u}", ret_number) != 1)
-		r = error_set(err, EIO, "the union says: %.100s", result.out);
-	process_result_done(&result);
-	return r;
+		next = words ? strchr(words, ':') : NULL;
+		next = next ? next + 1 : NULL;
+		do
+			number++;
+		while (number < UNION_BRANCHES_MAX &&
+		       (state->gone[number] || state->absent[number]));
+		if (words && (size_t)(words - at) >= length &&
+		    strncmp(words - length, end, length) == 0)
+			return number;
+	}
+	return -1;
 }

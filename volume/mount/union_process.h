@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 #include "base/error.h"
@@ -53,10 +54,24 @@ struct union_state {
 	bool damaged[UNION_BRANCHES_MAX];
 	/* By number: there is only a place for it. */
 	bool absent[UNION_BRANCHES_MAX];
+	/* By number: it has left. Its number is not given again. */
+	bool gone[UNION_BRANCHES_MAX];
+	bool any_gone;
 };
 
 /* -errno: none is mounted there, or it does not answer. */
 int union_state_get(const char *mount_point, struct union_state *ret);
+
+/*
+ * Find the number of the branch at @path, as the path of a union_branch. As
+ * long as no branch has left a union, that is @index, its place in the list at
+ * a mount. -1: it has none.
+ */
+int union_branch_number(const char *mount_point,
+			const struct union_state *state, const char *path,
+			unsigned index);
+
+/* ---- union_command.c ---- */
 
 /*
  * Add a branch to a live union, at the place of that path if it is absent, else
@@ -71,6 +86,43 @@ int union_state_get(const char *mount_point, struct union_state *ret);
 int union_add(const char *bin_dir, const char *control,
 	      const struct union_branch *branch, unsigned *ret_number,
 	      struct error *err);
+
+/* How a branch is, by the union's own account. */
+enum union_branch_mode {
+	UNION_BRANCH_NONE, /* no branch has or had that path */
+	UNION_BRANCH_USED,
+	UNION_BRANCH_DRAINING,
+	UNION_BRANCH_GONE, /* it was empty, and has left */
+};
+
+struct union_drained {
+	enum union_branch_mode mode;
+	/* While it is being drained; docs/union.md. */
+	uint64_t files_moved, bytes_moved, files_left, busy, failed;
+	char error[128]; /* of one that failed */
+};
+
+/* Errors of these are those of union_add(). */
+int union_drained(const char *bin_dir, const char *control, const char *path,
+		  struct union_drained *ret, struct error *err);
+/* Begin to empty a branch, which then leaves. Again: goes on. */
+int union_drain(const char *bin_dir, const char *control, const char *path,
+		uint64_t rate, struct error *err);
+/* Let a branch that is being drained have files again. */
+int union_drain_stop(const char *bin_dir, const char *control, const char *path,
+		     struct error *err);
+
+/*
+ * The end of a branch's path that tells it from others of its volume:
+ * "/branch-3/data". A union resolves what is before that.
+ */
+const char *union_path_end(const char *path);
+
+/*
+ * In @bin_dir; "": beside our own program, or by PATH.
+ * @buf  PATH_MAX bytes
+ */
+const char *union_program(const char *bin_dir, char *buf);
 
 /*
  * Find the process that was started for @mount_point, the supervisor. Without a

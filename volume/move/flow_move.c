@@ -9,12 +9,17 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "volume/mount/local.h"
 #include "volume/move/move_way.h"
+
+#define LEASE_WAIT_MS 60000
+#define LEASE_ASK_MS  500
 
 /* ---- may it move? ---- */
 
@@ -129,6 +134,10 @@ static int move_begin(struct operation *op, struct error *err)
 	int r = copy_check(op, err);
 
 	op->total = 5;
+	if (r == 0 && move->request->rate)
+		r = error_set(err, EINVAL,
+			      "it is copied by block, which has no limit of "
+			      "its bandwidth");
 	if (r < 0 || op->record->phase == VOLUME_MOVING)
 		return r;
 	r = volume_plan_move(op, move->index, &move->request->to, err);
@@ -270,6 +279,7 @@ const struct move_way move_way_copy = {
 /* In the order in which they are tried for a new move. */
 static const struct move_way *const move_ways[] = {
 	&move_way_copy,
+	&move_way_union,
 };
 
 static const struct move_way *way_of(const struct volume_split *split)
@@ -321,56 +331,136 @@ static const struct flow_phase move_phases[] = {
 };
 static const struct flow move_flow = {.phases = move_phases};
 
-int volume_move(struct volume_context *ctx,
-		const struct volume_move_request *request,
-		struct volume_split *ret_split, struct error *err)
-{
-	struct move move = {.request = request};
-	int r = operation_begin_id(&move.op, ctx, request->name,
-				   "moving a split of volume", err);
-
-	if (r < 0)
-		return r;
-	r = flow_run(&move_flow, &move.op, err);
-	if (r == 0 && move.way)
-		r = flow_run(move.way->flow, &move.op, err);
-	if (r == 0 && ret_split)
-		*ret_split = *move_split(&move.op);
-	operation_end(&move.op);
-	return r < 0 ? error_prefix(err, r, "move volume '%s': ", move.op.name)
-		     : 0;
-}
+/* ---- to the end ---- */
 
 static int cancel_run(struct operation *op, struct error *err)
 {
 	struct move *move = container_of(op, struct move, op);
-	const struct move_way *way;
 
 	if (!op->record)
 		return error_set(err, ENOENT, "there is no volume '%s'",
 				 op->name);
-	if (op->record->phase != VOLUME_MOVING)
-		return 0;
 	move->index = move_open(op->record);
-	way = way_of(move_split(op));
-	return way ? way->cancel(op, err)
-		   : error_set(err, EOPNOTSUPP,
-			       "it moves in the way '%s', which this version "
-			       "does not know",
-			       split_move_way_name(move_split(op)->move.way));
+	return op->record->phase == VOLUME_MOVING ? move_choose(op, err) : 0;
+}
+
+/* Somebody else has ended the move that was waited for. */
+static int move_ended(struct operation *op, struct error *err)
+{
+	struct move *move = container_of(op, struct move, op);
+	struct volume_split *split = move_split(op);
+	int r = move_drop_left(op, split, err);
+
+	if (r < 0 || move->cancels ||
+	    strcmp(split->extent_id, move->waited_for) == 0)
+		return r;
+	return error_set(err, EBUSY, "it was taken back meanwhile");
+}
+
+/* One call of the way, under the lease. */
+static int move_once(struct move *move, struct error *err)
+{
+	struct operation *op = &move->op;
+	int r;
+
+	if (move->waited_for[0] && op->record &&
+	    op->record->phase == VOLUME_READY &&
+	    move->index < op->record->n_splits)
+		return move_ended(op, err);
+	r = move->cancels ? cancel_run(op, err) : flow_run(&move_flow, op, err);
+	if (r < 0 || !move->way)
+		return r;
+	return move->cancels ? move->way->cancel(op, err)
+			     : flow_run(move->way->flow, op, err);
+}
+
+/* Wait with the record as it was, and without the lease. */
+static int move_wait(struct move *move, struct volume_record *record,
+		     struct error *err)
+{
+	struct volume_context *ctx = move->op.ctx;
+	char name[RECORD_NAME_SIZE];
+	int r;
+
+	memcpy(name, move->op.name, sizeof(name));
+	operation_init(&move->op, ctx, name);
+	move->op.record = record;
+	memcpy(move->waited_for, move_split(&move->op)->move.extent_id,
+	       sizeof(move->waited_for));
+	r = move->way->wait(&move->op, err);
+	move->op.record = NULL;
+	operation_done(&move->op);
+	return r < 0 ? error_prefix(err, r,
+				    "it is not moved yet (repeat the command "
+				    "to go on, or take it back with "
+				    "--cancel): ")
+		     : 0;
+}
+
+/* Somebody may have the volume for a moment, as to unmount it. */
+static int move_begin_again(struct move *move, const char *doing,
+			    struct error *err)
+{
+	struct volume_context *ctx = move->op.ctx;
+	const int64_t until_ms = clock_ms() + LEASE_WAIT_MS;
+	int r;
+
+	do
+		r = operation_begin_id(&move->op, ctx, move->request->name,
+				       doing, err);
+	while (r == -EAGAIN && move->way && clock_ms() < until_ms &&
+	       poll(NULL, 0, LEASE_ASK_MS) == 0);
+	return r;
+}
+
+static int move_run(struct move *move, const char *doing,
+		    struct volume_split *ret_split, struct error *err)
+{
+	struct volume_context *ctx = move->op.ctx;
+	int r;
+
+	do {
+		struct volume_record *record = NULL;
+
+		move->op.ctx = ctx;
+		r = move_begin_again(move, doing, err);
+		if (r < 0)
+			return r;
+		r = move_once(move, err);
+		if (r == 0 && ret_split) {
+			*ret_split = *move_split(&move->op);
+			ret_split->move.way = move->way ? move->way->way
+							: SPLIT_MOVE_COPY;
+		}
+		if (r == -EINPROGRESS)
+			record = take_ptr(move->op.record);
+		operation_end(&move->op);
+		if (r == -EINPROGRESS) {
+			r = move_wait(move, record, err);
+			r = r < 0 ? r : -EINPROGRESS;
+		}
+		volume_record_free(record);
+	} while (r == -EINPROGRESS);
+	return r < 0 ? error_prefix(err, r, "move volume '%s': ", move->op.name)
+		     : 0;
+}
+
+int volume_move(struct volume_context *ctx,
+		const struct volume_move_request *request,
+		struct volume_split *ret_split, struct error *err)
+{
+	struct move move = {.op = {.ctx = ctx}, .request = request};
+
+	return move_run(&move, "moving a split of volume", ret_split, err);
 }
 
 int volume_move_cancel(struct volume_context *ctx, const char *name,
 		       struct error *err)
 {
-	struct move move = {0};
-	int r = operation_begin_id(&move.op, ctx, name,
-				   "taking back a move of volume", err);
+	const struct volume_move_request request = {.name = name,
+						    .split = MOVE_ANY_SPLIT};
+	struct move move = {
+		.op = {.ctx = ctx}, .request = &request, .cancels = true};
 
-	if (r < 0)
-		return r;
-	r = cancel_run(&move.op, err);
-	operation_end(&move.op);
-	return r < 0 ? error_prefix(err, r, "move volume '%s': ", move.op.name)
-		     : 0;
+	return move_run(&move, "taking back a move of volume", NULL, err);
 }

@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A split goes to another pool, by block. Its extent is served for reading only
- * at a new epoch, and the new extent pulls it. Then one write of the record
- * makes the new extent the split's. So there is one owner at each moment.
- * Nobody may have the volume attached meanwhile.
+ * A split goes to another pool, in one of several ways (move_way.h).
+ *
+ * A volume that nobody has attached is copied by block. The split's extent is
+ * served for reading only at a new epoch, and the new extent pulls it. Then one
+ * write of the record makes the new extent the split's. So there is one owner
+ * at each moment.
+ *
+ * A union that is mounted here moves the files of its branch, while it is used.
  */
 #ifndef VOLUME_MOVE_H
 #define VOLUME_MOVE_H
@@ -18,17 +22,21 @@ struct volume_move_request {
 	/* MOVE_ANY_SPLIT: the one that moves, or the only one. */
 	size_t split;
 	struct volume_place to; /* of a move that is begun */
+	uint64_t rate; /* by union: bytes a second at most; 0: no limit */
 };
 
 /*
  * Move one split, and wait until it has moved. A move that was begun goes on,
  * to where it was begun.
  *
- * @ret_split  of the record, as it is then; may be NULL
+ * @ret_split  of the record, as it is then; its move.way is the way that it has
+ *             gone; may be NULL
  *
- * -EBUSY: the volume is attached, being resized or deleted, or another split
- * moves; the text says which. -ENOSPC: no pool takes it, or the pool has filled
- * up; the split is where it was. -EINVAL: no such split, or it is there.
+ * -EBUSY: the volume is attached in a way that no split moves in, being resized
+ * or deleted, or another split moves; the text says which. -ENOSPC: no pool
+ * takes it, or the pool has filled up. The split is where it was, or, by union,
+ * files are in both places, and the volume is Moving. -EBUSY, by union, too:
+ * files are open for long. -EINVAL: no such split, or it is there.
  * After -EHOSTUNREACH, -ETIMEDOUT, -EAGAIN and -ECANCELED the volume is Moving,
  * until this call or volume_move_cancel(). Or the split has moved: the text
  * says that the old extent is not deleted yet.
@@ -39,11 +47,19 @@ int volume_move(struct volume_context *ctx,
 
 /*
  * Take back a move that was begun: the copy is deleted, the split stays where
- * it is. 0: also when nothing moves, or the split has moved. A silent node
- * keeps the copy until the next move, or until the volume is deleted.
+ * it is. By union, the files that went come back before; errors are those of
+ * volume_move(). 0: also when nothing moves, or the split has moved. A silent
+ * node keeps the copy until the next move, or until the volume is deleted.
  */
 int volume_move_cancel(struct volume_context *ctx, const char *name,
 		       struct error *err);
+
+/*
+ * Tell whether splits of an attached volume may move by the union, which is
+ * mounted here.
+ */
+bool move_may_be_live(const struct volume_context *ctx,
+		      const struct volume_record *record);
 
 /*
  * Delete the extents at the other places of splits that moved or are moving.

@@ -112,20 +112,26 @@ int move_make(struct operation *op, struct error *err)
 	return r < 0 ? r : move_make_extent(op, split, err);
 }
 
+int move_make_blank(struct operation *op, struct volume_split *split,
+		    struct error *err)
+{
+	struct node_client *to = NULL;
+	int r = context_client(op->ctx, split->node, &to, err);
+
+	if (r == 0)
+		r = split_create(op, split, err);
+	return r < 0 ? r : copy_check_blank(split, to, err);
+}
+
 int move_make_extent(struct operation *op, struct volume_split *split,
 		     struct error *err)
 {
 	struct volume_split other = move_other_place(split);
-	struct node_client *to = NULL;
 	int r;
 
 	if (other.extent_id[0])
 		return 0;
-	r = context_client(op->ctx, other.node, &to, err);
-	if (r == 0)
-		r = split_create(op, &other, err);
-	if (r == 0)
-		r = copy_check_blank(&other, to, err);
+	r = move_make_blank(op, &other, err);
 	if (r < 0)
 		return r;
 	memcpy(split->move.extent_id, other.extent_id,

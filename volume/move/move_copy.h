@@ -12,7 +12,15 @@ struct move {
 	struct operation op;
 	const struct volume_move_request *request;
 	const struct move_way *way; /* NULL: nothing is left to be done */
-	size_t index;               /* the split */
+	bool cancels;
+	bool drains; /* move_union.c has told the union so, at this rate */
+	/* How many files had moved when that was seen last to change, and when.
+	 */
+	uint64_t moved_files;
+	int64_t moved_ms;
+	/* The new extent, since somebody was waited for. "": nobody was. */
+	char waited_for[UUID_TEXT_SIZE];
+	size_t index;                       /* the split */
 	char export[RECORD_NAME_SIZE + 24]; /* as node_extent.nbd_name */
 	char address[NODE_ADDRESS_SIZE];    /* of the server that has it */
 	struct node_client *to;             /* borrowed */
@@ -29,6 +37,10 @@ struct volume_split move_other_place(const struct volume_split *split);
  */
 int move_make_extent(struct operation *op, struct volume_split *split,
 		     struct error *err);
+
+/* Make the extent of @split, which has to be blank. Nothing is saved. */
+int move_make_blank(struct operation *op, struct volume_split *split,
+		    struct error *err);
 
 /* ---- move_copy.c: phases ---- */
 

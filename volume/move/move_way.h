@@ -23,9 +23,17 @@ struct move_way {
 	const struct flow *flow;
 	/* Take back a move of this way that is begun, and not over. */
 	int (*cancel)(struct operation *op, struct error *err);
+	/*
+	 * Wait without the lease, for some seconds at most, after the flow has
+	 * ended with -EINPROGRESS. The flow is run again then. NULL: it never
+	 * ends so. The operation has the record as it was, only to be read.
+	 */
+	int (*wait)(struct operation *op, struct error *err);
 };
 
 /* Copied by block, while nobody has the volume attached (move_copy.c). */
 extern const struct move_way move_way_copy;
+/* File by file, by the union that is mounted here (move_union.c). */
+extern const struct move_way move_way_union;
 
 #endif

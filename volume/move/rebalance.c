@@ -57,7 +57,7 @@ static int load_volumes(struct planning *p, struct volume_context *ctx,
 	for (size_t i = 0; i < p->n_records; i++) {
 		const struct volume_record *record = p->records[i];
 
-		if (is_attached(record))
+		if (is_attached(record) && !move_may_be_live(ctx, record))
 			p->plan->attached++;
 		else if (record->phase != VOLUME_READY ||
 			 volume_record_lost(record))

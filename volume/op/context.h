@@ -164,6 +164,8 @@ void operation_unattach(struct operation *op, struct volume_attachment *a);
 
 /* Check that there is a record, of a ready volume: else -ENOENT, -EBUSY. */
 int operation_check_made(const struct operation *op, struct error *err);
+/* The same, or that its union moves a split: it can be used meanwhile. */
+int operation_check_usable(const struct operation *op, struct error *err);
 /* The same for what needs all splits: -EBUSY, one is lost. */
 int operation_check_ready(const struct operation *op, struct error *err);
 /* Say that splits are lost, and what can be done. -EBUSY. */

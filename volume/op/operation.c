@@ -217,6 +217,14 @@ int operation_check_made(const struct operation *op, struct error *err)
 			 what_to_do(op->record->phase));
 }
 
+int operation_check_usable(const struct operation *op, struct error *err)
+{
+	return op->record && op->record->phase == VOLUME_MOVING &&
+			       volume_record_successor(op->record)
+		       ? 0
+		       : operation_check_made(op, err);
+}
+
 int operation_refuse_lost(const struct operation *op, struct error *err)
 {
 	const size_t lost = volume_record_lost(op->record);

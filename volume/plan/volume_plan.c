@@ -312,6 +312,22 @@ static int pool_choose(void *moving_, struct capacity *offered,
 	return 0;
 }
 
+static void move_name(const struct volume_record *record,
+		      struct volume_split *split, unsigned above)
+{
+	const unsigned number = split->index % VOLUME_SPLITS_MAX + above;
+
+	(void)snprintf(split->move.extent, sizeof(split->move.extent),
+		       "%.59s-%u", record->name, number % 1000u);
+}
+
+void volume_plan_move_apart(const struct volume_record *record,
+			    struct volume_split *split)
+{
+	if (strcmp(split->move.extent, split->extent) == 0)
+		move_name(record, split, VOLUME_SPLITS_MAX);
+}
+
 /*
  * Name the extent as a new split's is. On a node that has an extent of that
  * name it is the name of a split that cannot be: its number is higher by
@@ -322,18 +338,13 @@ static void move_set(const struct volume_record *record,
 		     struct volume_split *split)
 {
 	struct split_move *move = &split->move;
-	uint16_t number = (uint16_t)(split->index % VOLUME_SPLITS_MAX);
 
 	*move = (struct split_move){0};
 	(void)snprintf(move->node, sizeof(move->node), "%s", pool->node);
 	(void)snprintf(move->pool, sizeof(move->pool), "%s", pool->pool);
-	(void)snprintf(move->extent, sizeof(move->extent), "%.59s-%u",
-		       record->name, number % 1000u);
-	if (strcmp(move->node, split->node) == 0 &&
-	    strcmp(move->extent, split->extent) == 0)
-		(void)snprintf(move->extent, sizeof(move->extent), "%.59s-%u",
-			       record->name,
-			       (number + VOLUME_SPLITS_MAX) % 1000u);
+	move_name(record, split, 0);
+	if (strcmp(move->node, split->node) == 0)
+		volume_plan_move_apart(record, split);
 }
 
 int volume_plan_move(struct operation *op, size_t index,

@@ -38,6 +38,13 @@ struct volume_place {
 int volume_plan_move(struct operation *op, size_t index,
 		     const struct volume_place *to, struct error *err);
 
+/*
+ * Give the planned extent another name than the split's own, wherever it is:
+ * one machine will have both attached.
+ */
+void volume_plan_move_apart(const struct volume_record *record,
+			    struct volume_split *split);
+
 /* Tell whether the record has a plan to grow that is not carried out. */
 bool volume_plan_is_open(const struct volume_record *record);
 

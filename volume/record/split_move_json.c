@@ -31,6 +31,10 @@ struct json_object *record_json_move(const struct split_move *move)
 		json_add_number(object, "copied", move->copied);
 	if (move->left)
 		json_add(object, "left", json_object_new_boolean(true));
+	if (move->joined)
+		json_add(object, "joined", json_object_new_boolean(true));
+	if (move->back)
+		json_add(object, "back", json_object_new_boolean(true));
 	return object;
 }
 
@@ -53,6 +57,11 @@ void record_scan_move(struct json_scan *scan, struct json_object *object,
 	if (json_object_object_get_ex(in, "way", NULL))
 		move->way = (enum split_move_way)json_scan_enum(
 			scan, in, "way", way_names, array_size(way_names));
+	move->joined = json_scan_flag(scan, in, "joined");
+	move->back = json_scan_flag(scan, in, "back");
+	if ((move->joined || move->back) &&
+	    (move->way != SPLIT_MOVE_UNION || move->left))
+		json_scan_fail(scan, "joined", "or back is of no such move");
 	if (strcmp(move->node, split->node) == 0 &&
 	    strcmp(move->extent, split->extent) == 0)
 		json_scan_fail(scan, "extent", "is the split's own");

@@ -27,13 +27,35 @@ void volume_record_free(struct volume_record *record)
 	free(record);
 }
 
+struct volume_split *volume_record_leaving(const struct volume_record *record)
+{
+	for (size_t i = 0; i < record->n_splits; i++) {
+		const struct split_move *move = &record->splits[i].move;
+
+		if (move->node[0] && !move->left &&
+		    move->way == SPLIT_MOVE_UNION)
+			return &record->splits[i];
+	}
+	return NULL;
+}
+
+struct volume_split *volume_record_successor(const struct volume_record *record)
+{
+	return volume_record_leaving(record)
+		       ? &record->splits[record->n_splits - 1]
+		       : NULL;
+}
+
 uint64_t volume_record_target(const struct volume_record *record)
 {
+	const struct volume_split *successor = volume_record_successor(record);
 	uint64_t sum = 0;
 
 	for (size_t i = 0; i < record->n_splits; i++) {
 		const struct volume_split *split = &record->splits[i];
 
+		if (split == successor)
+			continue;
 		sum += split->grow_to ? split->grow_to : split->size;
 	}
 	return sum;
@@ -53,8 +75,11 @@ size_t volume_record_made(const struct volume_record *record)
 size_t volume_record_attached(const struct volume_record *record,
 			      bool read_only)
 {
+	const struct volume_split *leaving = volume_record_leaving(record);
 	size_t made = volume_record_made(record), n = made;
 
+	if (leaving && !leaving->move.joined)
+		n = --made;
 	while (read_only && n > 0 && record->splits[n - 1].state != SPLIT_READY)
 		n--;
 	return n > 0 ? n : made;
@@ -62,7 +87,7 @@ size_t volume_record_attached(const struct volume_record *record,
 
 bool volume_record_fs_behind(const struct volume_record *record)
 {
-	size_t made = volume_record_made(record), formatted = 0;
+	size_t made = volume_record_attached(record, false), formatted = 0;
 
 	for (size_t i = 0; i < made; i++) {
 		if (record->splits[i].fs_behind)
@@ -140,15 +165,73 @@ bool volume_record_gave_up(const struct volume_record *record, const char *id)
 	return yes;
 }
 
+/*
+ * The node of a split that is leaving, or of its successor, is lost. While
+ * files are in both, the lost one is so, and the other one stays: a repair ends
+ * the move. Before, there is nothing of the volume in the successor. True:
+ * @record was changed.
+ */
+static bool lose_of_two(struct volume_record *record, const char *node)
+{
+	struct volume_split *leaving = volume_record_leaving(record);
+	struct volume_split *successor = volume_record_successor(record);
+	const bool here = leaving && strcmp(leaving->node, node) == 0;
+	const bool there = leaving && strcmp(successor->node, node) == 0;
+
+	if (!here && !there)
+		return false;
+	if (leaving->move.joined) {
+		leaving->lost = leaving->lost || here;
+		successor->lost = successor->lost || there;
+		return true;
+	}
+	if (there)
+		volume_record_give_up(record, node, successor->extent,
+				      successor->extent_id);
+	leaving->move.way = SPLIT_MOVE_COPY;
+	leaving->move.left = !there && leaving->move.extent_id[0];
+	if (!leaving->move.left)
+		leaving->move = (struct split_move){0};
+	if (here)
+		split_lose(leaving);
+	record->n_splits--;
+	record->phase = VOLUME_READY;
+	return true;
+}
+
+bool volume_record_end_lost(struct volume_record *record)
+{
+	struct volume_split *leaving = volume_record_leaving(record);
+	struct volume_split *successor = volume_record_successor(record);
+	const struct volume_split *ends;
+	unsigned index;
+
+	if (!leaving || (!leaving->lost && !successor->lost))
+		return false;
+	ends = successor->lost ? successor : leaving;
+	index = leaving->index;
+	volume_record_give_up(record, ends->node, ends->extent,
+			      ends->extent_id);
+	if (ends == leaving)
+		*leaving = *successor;
+	leaving->index = index;
+	leaving->move = (struct split_move){0};
+	record->n_splits--;
+	record->phase = VOLUME_READY;
+	return true;
+}
+
 size_t volume_record_lose(struct volume_record *record, const char *node)
 {
 	size_t n = 0;
 
 	if (record->phase == VOLUME_CREATING)
 		return 0;
+	n += lose_of_two(record, node);
 	for (size_t i = 0; i < record->n_splits; i++) {
 		struct volume_split *split = &record->splits[i];
-		const bool there = strcmp(split->move.node, node) == 0;
+		const bool there = strcmp(split->move.node, node) == 0 &&
+				   split != volume_record_leaving(record);
 		const bool lost = strcmp(split->node, node) == 0 &&
 				  !split->lost &&
 				  split->state != SPLIT_PLANNED &&

@@ -101,8 +101,19 @@ struct split_move {
 	char pool[RECORD_NAME_SIZE];
 	char extent[RECORD_NAME_SIZE];
 	char extent_id[UUID_TEXT_SIZE]; /* "" until created */
-	uint64_t copied; /* bytes: all below it is in the copy, durably */
-	bool left;       /* to be deleted: the split is not there any more */
+	/*
+	 * Bytes: all below it is in the copy, durably. By union: a file's bytes
+	 * that went there, as far as anybody looked.
+	 */
+	uint64_t copied;
+	bool left; /* to be deleted: the split is not there any more */
+	/*
+	 * By union: the last split of the record is the successor, at this
+	 * place. Its branch may be in a union and have files of the volume.
+	 */
+	bool joined;
+	bool back; /* by union: what went there comes back, as it was cancelled
+		    */
 };
 
 #define VOLUME_DEVICE_SIZE 64 /* bytes with NUL */
@@ -323,8 +334,9 @@ struct volume_record {
 	char grants[VOLUME_GRANTS_MAX][VOLUME_GRANT_SIZE];
 	size_t n_grants;
 	/*
-	 * Owned; splits[i].index == i, and the number of its branch. Splits
-	 * that a ready volume is being grown by come last.
+	 * Owned; splits[i].index == i, and the number of its branch at a mount.
+	 * Splits that a ready volume is being grown by come last, as does a
+	 * successor (volume_record_leaving()).
 	 */
 	struct volume_split *splits;
 	size_t n_splits;
@@ -360,18 +372,34 @@ const char *attachment_state_name(enum attachment_state state);
 /* "Copy", "Union", "Block". */
 const char *split_move_way_name(enum split_move_way way);
 
-/* Sum of all splits in bytes, once the growing ones have grown. */
+/*
+ * Sum of all splits in bytes, once the growing ones have grown; without a
+ * successor.
+ */
 uint64_t volume_record_target(const struct volume_record *record);
 /*
  * Count the splits (the first ones) that make up the capacity. The splits by
  * which a ready volume is being grown do not count.
  */
 size_t volume_record_made(const struct volume_record *record);
+/*
+ * The split that another one succeeds, which is moving by its union; NULL:
+ * none. Its successor is the last split: a file is in the one or the other.
+ */
+struct volume_split *volume_record_leaving(const struct volume_record *record);
+struct volume_split *volume_record_successor(
+	const struct volume_record *record);
+/*
+ * End the move of a split that another one succeeds, one of which is lost: the
+ * other one is the split from now on. With both lost the split is. False: there
+ * is no such move.
+ */
+bool volume_record_end_lost(struct volume_record *record);
 /* Count the splits that are lost for good. */
 size_t volume_record_lost(const struct volume_record *record);
 /*
  * Count those of an attachment: for reading only, up to the last formatted one,
- * if any is formatted.
+ * if any is formatted. A successor counts once it has joined.
  */
 size_t volume_record_attached(const struct volume_record *record,
 			      bool read_only);

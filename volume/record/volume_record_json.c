@@ -348,6 +348,7 @@ static void volume_scan_status(struct json_scan *scan,
 static void check_sizes(struct json_scan *scan,
 			const struct volume_record *record)
 {
+	const struct volume_split *successor = volume_record_successor(record);
 	size_t made = volume_record_made(record);
 	uint64_t sum = 0, target = 0;
 
@@ -360,6 +361,8 @@ static void check_sizes(struct json_scan *scan,
 	for (size_t i = 0; i < record->n_splits && scan->r == 0; i++) {
 		const struct volume_split *s = &record->splits[i];
 
+		if (s == successor) /* it takes what another one has */
+			continue;
 		if (i < made)
 			sum += s->size;
 		else if (s->state != SPLIT_PLANNED)
@@ -411,10 +414,27 @@ static void check_move(struct json_scan *scan,
 	for (size_t i = 0; i < record->n_splits; i++)
 		copies += record->splits[i].move.node[0] &&
 			  !record->splits[i].move.left &&
-			  !record->splits[i].lost;
+			  (!record->splits[i].lost ||
+			   record->splits[i].move.way == SPLIT_MOVE_UNION);
 	if (record->phase != VOLUME_DELETING &&
 	    copies != (record->phase == VOLUME_MOVING))
 		json_scan_fail(scan, "phase", "does not match the splits");
+}
+
+/* A successor is last, and where the move of the other says. */
+static void check_successor(struct json_scan *scan,
+			    const struct volume_record *record)
+{
+	const struct volume_split *leaving = volume_record_leaving(record);
+	const struct volume_split *successor = volume_record_successor(record);
+
+	if (leaving &&
+	    (leaving == successor || volume_spec_is_device(&record->spec) ||
+	     successor->size != leaving->size || successor->move.node[0] ||
+	     strcmp(successor->node, leaving->move.node) != 0 ||
+	     strcmp(successor->extent, leaving->move.extent) != 0))
+		json_scan_fail(scan, "splits", "lack the successor of split %u",
+			       leaving->index);
 }
 
 /*
@@ -432,6 +452,7 @@ static void volume_scan_whole(struct json_scan *scan,
 		return;
 	check_device_splits(scan, record);
 	check_move(scan, record);
+	check_successor(scan, record);
 	for (size_t i = 0; i < record->n_attachments; i++) {
 		if (record->attachments[i].epoch > record->epoch)
 			json_scan_fail(scan, "attachments",

@@ -717,6 +717,133 @@ static void only_what_is_given_up_by_its_id_is_nobodys(void **state)
 	volume_record_free(record);
 }
 
+/* Split 1 of node n1 moves to n7 by its union. */
+static struct volume_record *succeeded(bool joined)
+{
+	struct volume_record *record = sample();
+	struct volume_split *splits = reallocarray(record->splits, 3,
+						   sizeof(*splits));
+
+	assert_non_null(splits);
+	record->splits = splits;
+	splits[0].grow_to = 0;
+	splits[1].move = (struct split_move){
+		.way = SPLIT_MOVE_UNION,
+		.node = "n7",
+		.pool = "new",
+		.extent = "data-257",
+		.extent_id = UUID_C,
+		.joined = joined,
+	};
+	splits[2] = splits[1];
+	splits[2].index = 2;
+	strcpy(splits[2].node, "n7");
+	strcpy(splits[2].pool, "new");
+	strcpy(splits[2].extent, "data-257");
+	strcpy(splits[2].extent_id, UUID_C);
+	splits[2].state = joined ? SPLIT_READY : SPLIT_CREATED;
+	splits[2].fs_behind = splits[2].suspect = false;
+	splits[2].move = (struct split_move){0};
+	record->n_splits = 3;
+	record->phase = VOLUME_MOVING;
+	return record;
+}
+
+/* The store takes it, and has the same afterwards. */
+static void assert_valid(const struct volume_record *record)
+{
+	struct volume_record *copy;
+	auto_free char *json = NULL;
+	auto_free char *again = NULL;
+	struct error err = {0};
+
+	assert_int_equal(volume_record_encode(record, &json, NULL), 0);
+	if (volume_record_decode(json, strlen(json), &copy, &err) < 0)
+		fail_msg("%s", error_text(&err));
+	assert_int_equal(volume_record_encode(copy, &again, NULL), 0);
+	assert_string_equal(json, again);
+	volume_record_free(copy);
+}
+
+static void assert_invalid(const struct volume_record *record)
+{
+	struct volume_record *copy;
+	auto_free char *json = NULL;
+
+	assert_int_equal(volume_record_encode(record, &json, NULL), 0);
+	assert_int_equal(volume_record_decode(json, strlen(json), &copy, NULL),
+			 -EINVAL);
+}
+
+static void a_successor_is_no_part_of_the_size(void **state)
+{
+	struct volume_record *record = succeeded(true);
+
+	(void)state;
+	assert_valid(record);
+	assert_ptr_equal(volume_record_leaving(record), &record->splits[1]);
+	assert_ptr_equal(volume_record_successor(record), &record->splits[2]);
+	assert_true(volume_record_target(record) == record->spec.capacity);
+	/* Its extent is attached, fenced and withdrawn from the first. */
+	assert_int_equal(volume_record_made(record), 3);
+	assert_int_equal(volume_record_attached(record, false), 3);
+	record->splits[1].move.joined = false;
+	assert_int_equal(volume_record_attached(record, false), 2);
+	assert_int_equal(volume_record_made(record), 3);
+	assert_valid(record);
+	/* Each of these is not what such a move is. */
+	record->splits[2].size += MIB;
+	assert_invalid(record);
+	record->splits[2].size -= MIB;
+	strcpy(record->splits[2].node, "n8");
+	assert_invalid(record);
+	strcpy(record->splits[2].node, "n7");
+	record->n_splits = 2;
+	assert_invalid(record);
+	record->n_splits = 3;
+	record->phase = VOLUME_READY;
+	assert_invalid(record);
+	volume_record_free(record);
+}
+
+static void a_node_lost_amid_a_move_by_union_leaves_what_is_elsewhere(
+	void **state)
+{
+	static const char *const nodes[] = {"n1", "n7"};
+
+	(void)state;
+	for (size_t i = 0; i < array_size(nodes); i++) {
+		struct volume_record *record = succeeded(false);
+
+		/* Nothing was there yet: the move is over. */
+		assert_true(volume_record_lose(record, nodes[i]) > 0);
+		assert_valid(record);
+		assert_int_equal(record->phase, VOLUME_READY);
+		assert_int_equal(record->n_splits, 2);
+		assert_int_equal(record->splits[1].lost, i == 0);
+		assert_int_equal(record->splits[1].move.left, i == 0);
+		assert_int_equal(volume_record_gave_up(record, UUID_C), i == 1);
+		assert_false(volume_record_end_lost(record));
+		volume_record_free(record);
+
+		record = succeeded(true);
+		assert_false(volume_record_end_lost(record));
+		assert_true(volume_record_lose(record, nodes[i]) > 0);
+		assert_int_equal(volume_record_lose(record, nodes[i]), 1);
+		assert_valid(record);
+		assert_int_equal(record->phase, VOLUME_MOVING);
+		assert_int_equal(volume_record_lost(record), 1);
+		assert_true(volume_record_end_lost(record));
+		assert_valid(record);
+		assert_int_equal(record->n_splits, 2);
+		assert_int_equal(record->splits[1].index, 1);
+		assert_int_equal(volume_record_lost(record), 0);
+		assert_string_equal(record->splits[1].node, i ? "n1" : "n7");
+		assert_true(volume_record_gave_up(record, i ? UUID_C : UUID_A));
+		volume_record_free(record);
+	}
+}
+
 static void a_node_survives_the_round_trip(void **state)
 {
 	struct node_record node = {0}, copy = {0};
@@ -864,6 +991,9 @@ int main(void)
 		cmocka_unit_test(what_is_no_object_is_refused),
 		cmocka_unit_test(a_record_cut_anywhere_is_refused),
 		cmocka_unit_test(only_what_is_given_up_by_its_id_is_nobodys),
+		cmocka_unit_test(a_successor_is_no_part_of_the_size),
+		cmocka_unit_test(
+			a_node_lost_amid_a_move_by_union_leaves_what_is_elsewhere),
 		cmocka_unit_test(a_node_survives_the_round_trip),
 		cmocka_unit_test(a_node_with_a_bad_address_is_refused),
 		cmocka_unit_test(a_spec_out_of_bounds_is_refused),
