@@ -150,8 +150,7 @@ int initiator_detach(const char *state_dir, const char *id, struct error *err);
  *
  * @held_elsewhere  only if nothing but a file system keeps the device, which
  *		    other mount namespaces have mounted or files of it open. The
- *		    caller has flushed that. Else 0, and so without device
- *mapper
+ *		    caller has flushed that. Else, or without device mapper: 0.
  */
 int initiator_fence(const char *state_dir, const char *id, bool held_elsewhere,
 		    struct error *err);

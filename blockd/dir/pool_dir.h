@@ -11,9 +11,8 @@
  *	POOL/extents/NAME.copying    record of a snapshot or clone being made
  *	POOL/extents/NAME.copies     names of a group of those that is there now
  *	POOL/extents/NAME.reverted   data that NAME is about to have
- *	POOL/extents/NAME.revert     record of NAME then; once this is there
- *NAME has both POOL/extents/.tmp-*          record being written; a leftover is
- *removed
+ *	POOL/extents/NAME.revert     record of NAME then; with it NAME has both
+ *	POOL/extents/.tmp-*          record being written; a leftover goes
  *
  * How a change survives a kill at any point; "save" is an atomic replacement
  * (temporary file, fsync, rename, fsync of the directory):

@@ -14,8 +14,8 @@
  * that a request waits until its own connection gives buffers back. No other
  * connection waits for it. A request that finds no buffer for another reason
  * waits in the service's line, first come, first served. Its connection may
- *stop receiving. Meanwhile a peer that sits on buffers is dropped
- *(conn_buffer.c). A connection's first few bytes come from a reserve.
+ * stop receiving. Meanwhile a peer that sits on buffers is dropped
+ * (conn_buffer.c). A connection's first few bytes come from a reserve.
  *
  *	conn_start()   CONN_OPEN, and `opening` until conn_opened()
  *	conn_logout()  CONN_LOGOUT: feeds no more; ops->settle() goes on

@@ -2,15 +2,16 @@
 /*
  * The way by the union: the volume is mounted here, and is used meanwhile.
  *
- *	begin   the record says Moving, and has a further split, the successor,
- *	        without an extent
- *	make    the extent; its id is in the record
- *	join    the successor is attached, formatted and mounted; its note says
- *	        whose place it has; the record says that it has joined; it is
- *added to the union drain   the union moves each file from the old branch, to
- *the successor as far as that has room; the empty branch leaves settle  the old
- *branch and device are taken down here; one write of the record makes the
- *successor's place the split's end     the old extent is deleted
+ * - begin: the record says Moving, and has a further split, the successor,
+ *   without an extent.
+ * - make: the extent; its id is in the record.
+ * - join: the successor is attached, formatted and mounted; its note says whose
+ *   place it has; the record says that it has joined; the union takes it.
+ * - drain: the union moves each file from the old branch, to the successor as
+ *   far as that has room; the empty branch leaves.
+ * - settle: the old branch and device are taken down here; one write of the
+ *   record makes the successor's place the split's.
+ * - end: the old extent is deleted.
  *
  * Each phase finds out what is done, so a repeat goes on after any kill. A
  * cancelled move goes the same way back: the successor is drained, and leaves.

@@ -5,14 +5,14 @@
  *
  *	volume_call_main STORE NODE RUN_DIR BIN_DIR COMMAND KEY=VALUE...
  *
- * Commands: node-add node-give-up create resize publish unpublish attach device
- *detach delete recover status orphans, snapshot unsnapshot revert clone (name=
- * from=), ranges (name= from= the older one, lines "OFFSET LENGTH"), move (to=
- * a node, its pool "main"; split=) unmove, forget-lost, group ungroup (name=
- *of=...), limit. Keys are the members of the request structs; kill=N kills this
- *process at the N-th call of the progress callback, pause=N stops it there.
- *Progress is one line a step on standard error; a failure is "ERRNO: TEXT"
- *there and exit 1.
+ * Commands: node-add node-give-up create resize publish unpublish attach
+ * device detach delete recover status orphans, snapshot unsnapshot revert,
+ * clone (name= from=), ranges (name= from= the older one, lines "OFFSET
+ * LENGTH"), move (to= a node, its pool "main"; split=) unmove, forget-lost,
+ * group ungroup (name= of=...), limit. Keys are the members of the request
+ * structs; kill=N kills this process at the N-th call of the progress callback,
+ * pause=N stops it there. Progress is one line a step on standard error; a
+ * failure is "ERRNO: TEXT" there and exit 1.
  */
 #include <errno.h>
 #include <signal.h>
