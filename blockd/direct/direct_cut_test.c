@@ -512,7 +512,7 @@ static void a_hold_ends_with_the_pool(void **unused)
 static void *hold_and_release(void *context)
 {
 	const uint32_t id = *(uint32_t *)context;
-	struct error err;
+	struct error err = {.code = 0};
 
 	for (unsigned i = 0; i < 200; i++) {
 		assert_int_equal((i % 2 ? direct_kit_freeze : direct_hold)(

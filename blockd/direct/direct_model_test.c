@@ -54,7 +54,7 @@ static void disturb(struct run *run)
 {
 	struct direct *direct = pool_raw_of(run->pool)->direct;
 	const uint32_t id = any_device();
-	struct error err;
+	struct error err = {.code = 0};
 
 	if (!id)
 		return;

@@ -68,7 +68,7 @@ int move_union_empty(struct operation *op, struct error *err)
 {
 	struct move *move = container_of(op, struct move, op);
 	struct split_move *at = &move_split(op)->move;
-	struct union_drained drained;
+	struct union_drained drained = {.mode = UNION_BRANCH_NONE};
 	struct branch_of from;
 	int r = drain_none(op, err);
 

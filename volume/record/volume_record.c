@@ -176,7 +176,7 @@ static bool lose_of_two(struct volume_record *record, const char *node)
 	struct volume_split *leaving = volume_record_leaving(record);
 	struct volume_split *successor = volume_record_successor(record);
 	const bool here = leaving && strcmp(leaving->node, node) == 0;
-	const bool there = leaving && strcmp(successor->node, node) == 0;
+	const bool there = successor && strcmp(successor->node, node) == 0;
 
 	if (!here && !there)
 		return false;
