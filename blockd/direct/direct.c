@@ -238,7 +238,9 @@ int direct_release(struct direct *direct, uint32_t object)
 	return r;
 }
 
-int direct_hold(struct direct *direct, uint32_t object, struct error *err)
+/* A hold, for which the extent's runs are withdrawn, or are about to be. */
+static int hold_begin(struct direct *direct, uint32_t object, bool prepares,
+		      struct error *err)
 {
 	struct direct_extent *extent;
 	int r = hold_add(direct, object, err);
@@ -248,28 +250,23 @@ int direct_hold(struct direct *direct, uint32_t object, struct error *err)
 	extent = extent_take(direct, object);
 	if (!extent)
 		return 0;
-	r = direct_extent_withdraw(direct, extent, extent->frozen, err);
+	r = prepares ? direct_extent_prepare(direct, extent, err)
+		     : direct_extent_withdraw(direct, extent, extent->frozen,
+					      err);
 	extent_give(direct, extent);
 	if (r < 0)
 		(void)direct_release(direct, object);
 	return r;
 }
 
+int direct_hold(struct direct *direct, uint32_t object, struct error *err)
+{
+	return hold_begin(direct, object, false, err);
+}
+
 int direct_prepare(struct direct *direct, uint32_t object, struct error *err)
 {
-	struct direct_extent *extent;
-	int r = hold_add(direct, object, err);
-
-	if (r < 0)
-		return r;
-	extent = extent_take(direct, object);
-	if (!extent)
-		return 0;
-	r = direct_extent_prepare(direct, extent, err);
-	extent_give(direct, extent);
-	if (r < 0)
-		(void)direct_release(direct, object);
-	return r;
+	return hold_begin(direct, object, true, err);
 }
 
 int direct_freeze(struct direct *direct, uint32_t object, struct error *err)
